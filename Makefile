@@ -6,8 +6,8 @@
 VENV := .venv
 PYTHONS := 3.11 3.12 3.13
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt -e
-SETTINGS := pyproject.toml constraints.txt
+INSTALL := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt
+SETTINGS := pyproject.toml $(wildcard paper/pyproject.toml) constraints.txt
 
 ifndef TDLG_DATA
 ifneq ($(wildcard ../shared/data),)
@@ -64,25 +64,25 @@ format: $(VENV)/.dev  ## let ruff sort the imports and lay out the code
 
 bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	@failed=; not_run=; \
-	for claim in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+	for claim in $(sort $(wildcard benchmarks/bench_*.py)); do \
 	  echo "== $$claim"; $(PY) $$claim; code=$$?; \
 	  if [ $$code = 77 ]; then not_run="$$not_run $$claim"; elif [ $$code != 0 ]; then failed="$$failed $$claim"; fi; \
 	done; \
-	if [ -n "$$not_run" ]; then echo "claims not run for want of data:$$not_run"; fi; \
-	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
+	if [ -n "$$not_run" ]; then echo "not all run, for want of data or packages:$$not_run"; fi; \
+	if [ -n "$$failed" ]; then echo "with claims that do not hold:$$failed"; exit 1; fi
 
 reproduce: $(VENV)/.compare  ## measure the paper's tables and figures into results/, write docs/reproduction.md
-	@$(PY) -m paper $(NAME) --folder results --page docs/reproduction.md
-	@if [ -z "$(NAME)" ]; then $(PY) -m paper --protocol notebook --folder results --page docs/reproduction.md; fi
+	@$(PY) -m tdlg_paper $(NAME) --folder results --page docs/reproduction.md
+	@if [ -z "$(NAME)" ]; then $(PY) -m tdlg_paper --protocol notebook --folder results --page docs/reproduction.md; fi
 
 leakage: $(VENV)/.compare  ## measure the table of docs/evaluation-without-leakage.md
-	@$(PY) -m paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
+	@$(PY) -m tdlg_paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
 
 payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
-	@$(PY) -m paper.payments
+	@$(PY) -m tdlg_paper.payments
 
 ranking: $(VENV)/.dev  ## measure the ranking of the next partner into results/ranking.csv, write docs/ranking.md
-	@$(PY) -m paper.ranking
+	@$(PY) -m tdlg_paper.ranking
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
@@ -106,27 +106,27 @@ $(VENV)/.made:
 
 $(VENV)/.core: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg"
-	@$(INSTALL) .
+	@$(INSTALL) -e .
 	@touch $@
 
 $(VENV)/.compare: $(SETTINGS) | $(VENV)/.made
-	@echo "installing tdlg, matplotlib and what the compared methods need; PyTorch is large"
-	@$(INSTALL) ".[plots,compare]"
+	@echo "installing tdlg, tdlg-paper and what the compared methods need; PyTorch is large"
+	@$(INSTALL) -e . -e "./paper[deep]"
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg and mkdocs"
-	@$(INSTALL) ".[docs]"
+	@$(INSTALL) -e ".[docs]" -e ./paper
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg, the light extras and the tools for tests"
-	@$(INSTALL) ".[dev]"
+	@$(INSTALL) -e ".[dev]" -e ./paper
 	@touch $@ $(VENV)/.core
 
 $(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg with all its extras; PyTorch is large"
-	@$(INSTALL) ".[dev,pyg,compare,docs]"
+	@$(INSTALL) -e ".[dev,pyg,docs]" -e "./paper[deep]"
 	@touch $@ $(VENV)/.core $(VENV)/.dev $(VENV)/.docs
 
 chromium:

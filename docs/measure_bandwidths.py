@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tdlg import Gaussian, Laplace
 from tdlg.datasets import load_dataset
-from tdlg.judge.evaluate import evaluate
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
-from tdlg.methods.ours import TDLG
+from tdlg.judge.methods import TDLG
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
 
 ROWS = Path(__file__).parents[1] / "results" / "bandwidth-by-question.csv"
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 from tdlg import EdgeEmbedding, PropagationFeatures, TemporalEdges
 from tdlg.datasets import load_dataset
 from tdlg.exceptions import ReadError
-from tdlg.methods.registry import make_method
+from tdlg.judge.methods import make_method
 
 HOUR = 3600  # seconds
 

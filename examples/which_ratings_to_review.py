@@ -11,7 +11,7 @@ import numpy as np
 from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.datasets import load_dataset
 from tdlg.exceptions import ReadError
-from tdlg.methods.registry import make_method
+from tdlg.judge.methods import make_method
 
 START = np.datetime64("2013-07-01T00:00:00")  # earlier ratings are for training, later ones for the evaluation
 BUDGET = 10  # ratings per week

@@ -5,10 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import polars as pl
 
-from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
-from tdlg.engines.columns import BucketPlan, ColumnFiles, ColumnsTask, make_columns, read_columns
+from tdlg.engines.buckets import (
+    BucketPlan,
+    Buckets,
+    ColumnFiles,
+    ColumnsTask,
+    PartitionTask,
+    RecordForm,
+    make_columns,
+    partition,
+    read_columns,
+)
 from tdlg.engines.executors import run_all
-from tdlg.engines.summary import Labels, summarise
+from tdlg.engines.summary import LabelCodes, summarise
 from tdlg.engines.table import scan_edges
 
 
@@ -57,7 +66,7 @@ def column_files(
     blocks = table.blocks(block)
     seen = summarise(engine, table, blocks)
     values = sorted(seen.labels)
-    labels = Labels(tuple(values), tuple(range(len(values))))
+    labels = LabelCodes(tuple(values), tuple(range(len(values))))
     plan = BucketPlan(features.plan_, features.edges_.time_unit, tuple(samples), dtype=dtype)
     form = RecordForm(table.n_rows, seen.clock, late, len(values), plan.plan.own)
     buckets = Buckets(str(folder), form, plan.plan.all_kinds, n_buckets, len(blocks))

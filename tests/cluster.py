@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from tdlg.engines.columns import make_columns
+from tdlg.engines.buckets import make_columns
 from tdlg.exceptions import ReadError
 
 ROOT = Path(__file__).parents[1]

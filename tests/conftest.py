@@ -57,6 +57,7 @@ NEEDS = {
     "dask": ("Dask", "make test installs it", lambda: importlib.util.find_spec("distributed")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
+    "node": ("Node.js or Chromium", "apt-get install nodejs", lambda: shutil.which("node") or find_chromium()),
     "time": ("a minute of time", "make test-heavy gives it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),
     "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
 }
@@ -89,11 +90,11 @@ def browser(chromium, tmp_path_factory):
 @contextmanager
 def fewer_trees():
     """A tenth of the boosted trees by default, and no choice of their number."""
-    from tdlg.models import link_columns, training
+    from tdlg.models import links, training
 
     many = training.boosting_settings
     with pytest.MonkeyPatch.context() as patch:
-        for module in (training, link_columns):
+        for module in (training, links):
             patch.setattr(module, "boosting_settings", lambda *n: many(*n) | {"max_iter": 20, "learning_rate": 0.3})
         patch.setattr(training, "ENOUGH_ROWS", 10**9)
         yield

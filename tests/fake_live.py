@@ -150,6 +150,12 @@ class FakeLive:
         ]
         return {"id": event["id"], "score": event["score"], "reasons": reasons[:top]}
 
+    def work(self, seconds=0.005):
+        return False
+
+    def is_positive(self, label):
+        return label == 1
+
     def event(self, id):
         return self._events.get(id)
 
@@ -174,13 +180,13 @@ class FakeLive:
         decided = [a for a in self._alerts.values() if a.status != "open"]
         by_day = Counter((str(a.decided_at)[:10], a.status) for a in decided)
         days = [
-            {"day": day, "events": 10, "alerts": 4, "looked_at": by_day[day, "confirmed"] + by_day[day, "dismissed"],
-             "right": by_day[day, "confirmed"]}
+            {"day": day, "events": 10, "alerts": 4, "reviewed": by_day[day, "confirmed"] + by_day[day, "dismissed"],
+             "confirmed": by_day[day, "confirmed"]}
             for day in sorted({day for day, _ in by_day})
         ]  # fmt: skip
         right = sum(a.status == "confirmed" for a in decided)
         statuses = Counter(a.status for a in self._alerts.values())
-        week = {"events": len(self._events), "alerts": len(self._alerts), "looked_at": len(decided), "right": right}
+        week = {"events": len(self._events), "alerts": len(self._alerts), "reviewed": len(decided), "confirmed": right}
         return {
             "events_per_second": 12.5,
             "events": len(self._events),
@@ -188,10 +194,10 @@ class FakeLive:
             "alerts": {name: statuses[name] for name in ("open", "confirmed", "dismissed", "expired")},
             "threshold": self.threshold,
             "days": days,
-            "by_score": [{"from": self.threshold, "to": 1.0, "looked_at": len(decided), "right": right}]
+            "by_score": [{"from": self.threshold, "to": 1.0, "reviewed": len(decided), "confirmed": right}]
             if decided
             else [],
-            "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "looked_at": 8, "right": 4}},
+            "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "reviewed": 8, "confirmed": 4}},
         }
 
     def changes(self, since=0):

@@ -1,13 +1,33 @@
 """A service in this process, and a plain client for it."""
 
+import asyncio
 import http.client
+import io
 import json
+import socket
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+from tdlg.serve.http import Limits
 from tdlg.serve.service import Service
+from tdlg.serve.worker import Worker
 
 JSON = "application/json"
+
+
+def event(id, src="ann", dst="shop", time="2025-01-01T00:00:00", **more):
+    return {"id": id, "src": src, "dst": dst, "time": time, **more}
+
+
+def alert(id, **more):
+    """An event that the stand-in for the live model makes an alert of."""
+    return event(id, **{"amount": 900, **more})
+
+
+def arrow(frame, **options):
+    file = io.BytesIO()
+    frame.write_ipc_stream(file, **options)
+    return file.getvalue()
 
 
 class Client:
@@ -46,6 +66,13 @@ class Client:
         self.connection.close()
 
 
+def opened(client, start):
+    """A connection over which the start of a request was sent."""
+    line = socket.create_connection(client.host.split(":"), timeout=20)
+    line.sendall(start)
+    return line
+
+
 @contextmanager
 def serving(live, **options):
     """A client of a running service."""
@@ -56,3 +83,19 @@ def serving(live, **options):
             yield client
         finally:
             client.close()
+
+
+def working(live, test, **limits):
+    """Run a test, a coroutine function of a worker, and stop the worker."""
+
+    async def run():
+        sizes = []
+        worker = Worker(live, Limits(**limits), sizes.append)
+        worker.sizes = sizes
+        worker.start()
+        try:
+            return await test(worker)
+        finally:
+            await worker.stop()
+
+    return asyncio.run(run())

@@ -3,14 +3,16 @@
 import datetime
 
 import numpy as np
+import polars as pl
 import pytest
 
-from tdlg import TemporalEdges, make_payments
+from tdlg import LineGraphClassifier, PropagationClassifier, TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge import backtest as module
-from tdlg.judge.backtest import BACKTESTED, alert_precision, backtest, learning_curve
-from tdlg.methods.windows import window_columns
+from tdlg.judge.backtest import alert_precision, backtest, learning_curve
+from tdlg.judge.references import Windows, window_columns
 
+BACKTESTED = ("propagation", "label rates", "windows")
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 
@@ -205,6 +207,42 @@ def test_windows_equal_a_loop(kind):
     np.testing.assert_allclose(
         window_columns(edges, is_positive, (5, 20)), columns_by_hand(edges, is_positive, (5, 20)), atol=1e-9
     )
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_windows_score_new_edges_by_what_was_known(late):
+    """The columns of edges to score, with labels that become known over time, are those of all edges in one table."""
+    edges = payments(800) if late else payments(800).with_label(payments(800).label)
+    first, rest = edges[:500], edges[500:]
+    method = Windows(random_state=0)
+    method.fit(first)
+    columns = window_columns(edges, edges.label == 1, method.widths_)
+    expected = method.model_.predict_proba(columns[500:])[:, 1]
+    np.testing.assert_allclose(method.score(rest), expected, atol=1e-12)
+    fresh = TemporalEdges(
+        rest.src,
+        rest.dst,
+        rest.time,
+        label=rest.label,
+        label_time=rest.label_time,
+        features=pl.DataFrame(rest.features, schema=list(rest.feature_names)),
+        bipartite=True,
+    )
+    np.testing.assert_allclose(method.score(fresh), expected, atol=1e-12)  # of another table
+    assert not np.allclose(method.score(rest.with_label(None)), expected)
+
+
+class TestModels:
+    def test_any_classifier_of_edges(self):
+        """One that takes in labels as they come has the setting "stream"; another is fitted again for each block."""
+        edges = payments()
+        given = {"trees": PropagationClassifier(random_state=0), "lines": LineGraphClassifier()}
+        table = backtest(edges, "60d", models=given)
+        assert table["method"].unique(maintain_order=True).to_list() == ["trees", "lines"]
+        usual = backtest(edges, "60d").filter(method="propagation")
+        assert table.filter(method="trees")["auc"].to_list() == usual["auc"].to_list()
+        assert table.filter(method="lines")["auc"][-1] > 0.5
+        assert not hasattr(given["lines"], "edges_")  # what is given stays unfitted
 
 
 class TestLearningCurve:

@@ -84,3 +84,24 @@ def test_the_same_seed_gives_the_same_trees():
     binned = bin_columns(columns, label, rng(), classes=True)
     first, again = (fit_boosting(HistGradientBoostingClassifier, SETTINGS, binned, label) for _ in range(2))
     np.testing.assert_array_equal(first.predict_proba(columns), again.predict_proba(columns))
+
+
+def test_constant_and_repeated_columns_are_left_out():
+    columns, label = tail()
+    noise = columns[:, 1:]
+    wide = np.hstack([np.zeros((len(label), 50)), columns, 2.0 * np.repeat(noise, 50, axis=1)])
+    models = []
+    for some in (columns, wide):
+        binned = bin_columns(some, label, rng(), classes=True)
+        models.append(fit_boosting(HistGradientBoostingClassifier, SETTINGS, binned, label))
+        nodes = np.concatenate([trees[0].nodes for trees in models[-1]._predictors])
+        used = set(nodes["feature_idx"][nodes["is_leaf"] == 0].tolist())
+        assert used == ({0, 1} if some is columns else {50, 51}), "each tree sees half of two columns"
+    np.testing.assert_array_equal(models[0].predict_proba(columns), models[1].predict_proba(wide))
+
+
+def test_only_constant_columns():
+    label = np.arange(100) % 2
+    binned = bin_columns(np.ones((100, 3)), label, rng(), classes=True)
+    model = fit_boosting(HistGradientBoostingClassifier, SETTINGS, binned, label)
+    np.testing.assert_allclose(model.predict_proba(np.ones((4, 3)))[:, 1], 0.5)

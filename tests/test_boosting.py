@@ -48,7 +48,7 @@ class TestSample:
         assert windows.counts.tolist() == [[6000]]
 
     def test_probabilities_stay_calibrated(self, monkeypatch):
-        monkeypatch.setattr("tdlg.models.training.MOST_ROWS", 6000)
+        monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 6000)
         rng = np.random.default_rng(0)
         n = 24_000
         risk = np.where(rng.integers(0, 10, n) == 0, 0.2, 0.01)

@@ -5,7 +5,8 @@ import pytest
 
 from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
-from tdlg.engines.buckets import FAR, RecordForm, read_split, write_split
+from tdlg.engines.buckets import FAR, RecordForm
+from tdlg.engines.files import read_split, write_split
 from tdlg.engines.summary import Clock
 from tdlg.exceptions import ReadError
 from tdlg.propagate.columns import Query, gather_evidence, table_columns

@@ -6,18 +6,17 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from paper import budget, run
-from paper.__main__ import _described
-from paper.budget import as_measured, in_epochs, quick, seconds_per_trial, within_budget
-from paper.lineup import EDGE, LINEUP
-from paper.recipes import Run
-from paper.results import Results
-from paper.run import Step, reproduce
 from tdlg import TemporalEdges
-from tdlg.cli.cost import trial_seconds
+from tdlg.judge.methods import METHODS
 from tdlg.judge.results import read_results
-from tdlg.methods.node_vectors import NodeVectorMethod
-from tdlg.methods.registry import METHODS
+from tdlg_paper import budget, run
+from tdlg_paper.__main__ import _described
+from tdlg_paper.baselines.node_vectors import NodeVectorMethod
+from tdlg_paper.budget import as_measured, in_epochs, quick, seconds_per_trial, trial_seconds, within_budget
+from tdlg_paper.lineup import EDGE, LINEUP
+from tdlg_paper.recipes import Run
+from tdlg_paper.results import Results
+from tdlg_paper.run import Step, reproduce
 
 ENTRY = next(entry for entry in LINEUP if entry.key == "vgrnn")
 

@@ -5,7 +5,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import oracle
 from tdlg import BurstDetector, EdgeOutlierDetector, StreamScorer, TemporalEdges, load_model
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.bursts import burst_counts
+from tdlg.explain.reasons import burst_counts
 from tdlg.propagate.bursts import Arrivals, burst_surprises
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"

@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from tdlg import LineGraph, TemporalEdges
 from tdlg.checks import as_generator, as_seed, check_choice, check_count, check_number, is_number, set_missing_seed
 from tdlg.exceptions import ParameterError
-from tdlg.methods.references import LabelRates
+from tdlg.judge.references import LabelRates
 
 
 @pytest.mark.parametrize("value", [1, 7, np.int64(3), np.uint8(3)])

@@ -6,7 +6,7 @@ import pytest
 
 from tdlg import from_frame, read_edges
 from tdlg.exceptions import TdlgWarning
-from tdlg.tables.choose_features import choose_features, revealing
+from tdlg.io.columns import choose_features, revealing
 
 N = 400
 ROLES = {"src": "payer", "dst": "shop", "time": "when"}

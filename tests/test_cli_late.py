@@ -93,12 +93,12 @@ class TestScore:
 class TestClassify:
     def test_evaluates_with_labels_known_at_the_cut(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50)
-        result = ok("classify", file, "--label", "bad", "--label-time", "known", "--evaluate", "time")
+        result = ok("classify", file, "--label", "bad", "--label-time", "known", "--evaluate", "stream")
         assert "trained on 160 labels, tested on 90 labels (the latest ones)" in result.stderr
         assert AT_ONCE not in result.stderr
-        result = ok("classify", file, "--label", "bad", "--label-delay", "50", "--evaluate", "time")
+        result = ok("classify", file, "--label", "bad", "--label-delay", "50", "--evaluate", "stream")
         assert "trained on 160" in result.stderr
-        result = ok("classify", file, "--label", "bad", "--evaluate", "time")
+        result = ok("classify", file, "--label", "bad", "--evaluate", "forecast")
         assert "trained on 210" in result.stderr
         assert result.stderr.count(AT_ONCE) == 1
         assert AT_ONCE not in ok("classify", file, "--label", "bad", "--evaluate", "random").stderr
@@ -120,14 +120,17 @@ class TestClassify:
         assert "280 known labels, 20 missing" in result.stderr
         result = run("classify", file, "--label", "bad", "--label-time", "known")
         assert result.exit_code == 1
-        assert "error: The 'label_time' is missing in row 281, whose label is known." in result.stderr
+        assert "a.csv: The 'label_time' is missing in data row 281" in result.stderr
+        assert "whose label is known" in result.stderr
 
     def test_the_column_is_no_feature_and_no_other_role(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50)
-        late = ["--label", "bad", "--label-time", "known", "--evaluate", "time"]
+        late = ["--label", "bad", "--label-time", "known", "--evaluate", "stream"]
         result = run("classify", file, *late, "--features", "amount,known")
         assert "'known' is the 'label_time', and as a feature it would reveal the label" in result.stderr
-        result = run("classify", file, "--label", "bad", "--label-time", "time", "--time", "time", "--evaluate", "time")
+        result = run(
+            "classify", file, "--label", "bad", "--label-time", "time", "--time", "time", "--evaluate", "forecast"
+        )
         assert "'time' is both 'time' and 'label_time'" in result.stderr
 
     @pytest.mark.parametrize("command", ["classify", "score", "nodes", "explain", "compare", "backtest", "info"])
@@ -153,13 +156,13 @@ class TestClassify:
 
     def test_a_delay_in_another_form(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: k + 50)
-        result = run("classify", file, "--label", "bad", "--label-delay", "7d", "--evaluate", "time")
+        result = run("classify", file, "--label", "bad", "--label-delay", "7d", "--evaluate", "forecast")
         assert "'label_delay' must be a number that is not negative" in result.stderr
 
 
 def test_compare(tmp_path):
     file = write(tmp_path / "a.csv", lambda k: k + 50)
-    options = ["--label", "bad", "--methods", "propagation,label-rates", "--evaluate", "time"]
+    options = ["--label", "bad", "--methods", "propagation,label-rates", "--evaluate", "forecast"]
     result = ok("compare", file, *options, "--label-time", "known")
     assert "trained on 160 labels, tested on 90 labels (the latest ones)" in result.stderr
     assert AT_ONCE not in result.stderr

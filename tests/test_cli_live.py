@@ -286,7 +286,7 @@ def test_many_complaints_are_not_all_shown(model, tmp_path):
 
 
 def test_a_stream_goes_on_where_it_was(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("tdlg.cli.commands.live.MOST_LINES", 10)
+    monkeypatch.setattr("tdlg.cli.serve.MOST_LINES", 10)
     given = lines(events(range(N_FITTED, N_FITTED + 45))).splitlines(keepends=True)
     ok("stream", model, "--state", tmp_path / "live", given="".join(given[:25]))
     result = ok("stream", "--state", tmp_path / "live", "--resume", given="".join(given))
@@ -362,22 +362,22 @@ def test_refit(model, tmp_path, monkeypatch):
     monkeypatch.setattr(refits, "LEAST_OF_CLASS", 5)
     table = write(tmp_path / "a.csv", range(N_FITTED, N), known=EDGES.time[-1])
     ok("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--label", "fraud", "--label-time", "known")
-    result = ok("refit", tmp_path / "live", "--force")
+    result = ok("refit", "--state", tmp_path / "live", "--force")
     assert "labelled events" in result.stderr
     assert [row.split()[0] for row in result.stdout.splitlines()] == ["AUC", "old", "new"]
     assert "of them had been alerts" in result.stderr
     assert "80 % interval" in result.stderr
     assert "the new model is in use, as generation-0002: " in result.stderr
-    assert "generation-0001" in ok("refit", tmp_path / "live", "--back").stderr
-    assert run("refit", tmp_path / "live", "--back").exit_code == 1
-    assert run("refit", tmp_path / "live", "--back", "--force").exit_code == 2
+    assert "generation-0001" in ok("refit", "--state", tmp_path / "live", "--back").stderr
+    assert run("refit", "--state", tmp_path / "live", "--back").exit_code == 1
+    assert run("refit", "--state", tmp_path / "live", "--back", "--force").exit_code == 2
     assert ok("score", model, table, "--state", tmp_path / "live").exit_code == 0, "the first model is still accepted"
 
 
 def test_refit_without_labels(model, tmp_path):
     ok("stream", model, "--state", tmp_path / "live", given=lines(events()))
-    result = run("refit", tmp_path / "live")
+    result = run("refit", "--state", tmp_path / "live")
     assert result.exit_code == 1
     assert "0 labelled events" in result.stderr
     assert "--force" in result.stderr
-    assert "generation-0002" in ok("refit", tmp_path / "live", "--force").stderr
+    assert "generation-0002" in ok("refit", "--state", tmp_path / "live", "--force").stderr

@@ -16,7 +16,7 @@ def quick():
         patch.setattr(ranking_fit, "SAMPLED", dict.fromkeys((True, False), (500, 50)))
         patch.setattr(ranking_fit, "CUTS", 2)
         patch.setattr(ranking_fit, "ROWS_PER_CUT", 500)
-        patch.setattr("tdlg.models.link_columns.LinkModel.learnt", lambda *_: None)
+        patch.setattr("tdlg.models.links.LinkModel.learnt", lambda *_: None)
         patch.setattr(ranking_fit, "_best_number", lambda trees, *_: trees.n_trees)
         train = ranking_fit._trees
         patch.setattr(ranking_fit, "_trees", lambda *given, **more: train(*given[:3], 5, given[4], **more))
@@ -103,7 +103,7 @@ def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
 
 
 def test_links_fit_no_more_than_they_need(letters, monkeypatch):
-    monkeypatch.setattr("tdlg.models.link_columns.LinkModel.learnt", None)
+    monkeypatch.setattr("tdlg.models.links.LinkModel.learnt", None)
     assert len(rows_of(ok("links", letters, "--top", 7).stdout)) == 7
 
 

@@ -10,6 +10,7 @@ from tdlg.clock import (
     check_unit,
     common_clock,
     duration_in_words,
+    durations_in_words,
     finest,
     is_duration,
     round_duration,
@@ -214,6 +215,11 @@ def test_plain_numbers_rounded_up(numbers, dtype, expected):
 )
 def test_times_in_words(ticks, unit, words):
     assert time_in_words(ticks, unit) == words
+
+
+def test_the_words_time_units_come_once():
+    assert durations_in_words([86400, 5400], "s") == "1 day, 1.5 hours"
+    assert durations_in_words([4000, 2.5], None) == "4,000, 2.5 time units"
 
 
 @pytest.mark.parametrize("unit", [*UNITS, None])

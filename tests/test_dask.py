@@ -18,7 +18,7 @@ from tdlg import (
     read_edges,
     write_payments,
 )
-from tdlg.cli.app import app
+from tdlg.cli import app
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
 from tdlg.exceptions import ClusterError, ParameterError, ReadError
 

@@ -17,7 +17,7 @@ import pooch
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg.datasets import DATASETS, Dataset, dataset_file, dataset_table, describe, files, is_available, load_dataset
+from tdlg.datasets import DATASETS, Dataset, dataset_file, dataset_table, describe, fetch, is_available, load_dataset
 from tdlg.exceptions import ParameterError, ReadError
 from test_import import loaded_by
 
@@ -451,7 +451,7 @@ class TestUnpacking:
             seen.append((Path(source).read_text(), Path(target), Path(target).exists()))
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(files.os, "replace", killed)
+        monkeypatch.setattr(fetch.os, "replace", killed)
         with pytest.raises(KeyboardInterrupt):
             load_dataset("collegemsg")
         assert seen == [(TEXT, cache / "CollegeMsg.txt", False)]

@@ -13,13 +13,13 @@ from sklearn.model_selection import cross_val_score
 from tdlg import TemporalEdges
 from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError
-from tdlg.methods import torch_parts
-from tdlg.methods.dyngem import DynGEM, _Autoencoder, neighbour_loss, reconstruction_loss
-from tdlg.methods.dyrep import Batch, DyRep, _Process, event_batches
-from tdlg.methods.evolvegcn import SLOPE, EvolveGCN, _EvolvingLayer, _EvolvingNetwork
-from tdlg.methods.gcrn import GCRN, _ConvolvedUnits
-from tdlg.methods.snapshots import Snapshots
-from tdlg.methods.torch_parts import (
+from tdlg_paper.baselines import torch_parts
+from tdlg_paper.baselines.dyngem import DynGEM, _Autoencoder, neighbour_loss, reconstruction_loss
+from tdlg_paper.baselines.dyrep import Batch, DyRep, _Process, event_batches
+from tdlg_paper.baselines.evolvegcn import SLOPE, EvolveGCN, _EvolvingLayer, _EvolvingNetwork
+from tdlg_paper.baselines.gcrn import GCRN, _ConvolvedUnits
+from tdlg_paper.baselines.snapshots import Snapshots
+from tdlg_paper.baselines.torch_parts import (
     ActiveGraph,
     GatedUnit,
     Weights,
@@ -31,7 +31,7 @@ from tdlg.methods.torch_parts import (
     walk_loss,
     walk_pairs,
 )
-from tdlg.methods.vgrnn import VGRNN, Normal, _VariationalNetwork, divergence, link_loss
+from tdlg_paper.baselines.vgrnn import VGRNN, Normal, _VariationalNetwork, divergence, link_loss
 
 needs_torch = pytest.mark.needs("torch")
 
@@ -107,7 +107,7 @@ def test_training_helps(method, sample):
 
         return train(recorded, *args, **options)
 
-    module = sys.modules["tdlg.methods.recurrent" if hasattr(method, "window") else type(method).__module__]
+    module = sys.modules["tdlg_paper.baselines.recurrent" if hasattr(method, "window") else type(method).__module__]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "train", record)
         vectors_of(method, sample.edges[sample.period == 0], n_snapshots=1, epochs=40)

@@ -111,7 +111,9 @@ class TestWheel:
         inside = {name for name in members(wheel) if not name.startswith(f"{NAME}.dist-info/")}
         assert inside == {f"tdlg/{name}" for name in sources(ROOT / "src" / "tdlg")}
 
-    @pytest.mark.parametrize("name", ["py.typed", "report/parts.css", "report/charts.js", "serve/desk/desk.js"])
+    @pytest.mark.parametrize(
+        "name", ["py.typed", "report/parts.css", "report/charts.js", "report/templates/page.html", "serve/desk/desk.js"]
+    )
     def test_files_that_are_not_python_are_in_it(self, wheel, name):
         assert members(wheel)[f"tdlg/{name}"] == (ROOT / "src" / "tdlg" / name).read_bytes()
 

@@ -7,10 +7,10 @@ from scipy.sparse import csr_array
 from tdlg import TemporalEdges
 from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError
-from tdlg.judge.evaluate import evaluate
-from tdlg.judge.tasks import EdgeClassification
-from tdlg.methods.dylink2vec import Code, DyLink2Vec, gradient, neighbourhoods, reconstruction_error
-from tdlg.methods.snapshots import Snapshots
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import EdgeClassification
+from tdlg_paper.baselines.dylink2vec import Code, DyLink2Vec, gradient, neighbourhoods, reconstruction_error
+from tdlg_paper.baselines.snapshots import Snapshots
 
 
 @pytest.fixture

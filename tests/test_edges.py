@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score, train_test_split
 
-from tdlg._kernels.ids import factorise_integers
+from tdlg._kernels.layout import factorise_integers
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 from tdlg.linegraph.decay import Gaussian
@@ -70,11 +70,16 @@ def test_factorise_integers_equals_numpy_unique(column):
     np.testing.assert_array_equal(dst_code, inverse[:3])
 
 
-def test_the_hash_table_grows_with_many_scattered_ids():
-    src = np.random.default_rng(0).integers(-(2**62), 2**62, 200_000)
-    ids, src_code, _ = factorise_integers(src, src[:0])
-    assert (np.diff(ids) > 0).all()
+@pytest.mark.parametrize("n_distinct", [1_000, 400_000])
+def test_many_scattered_ids_are_factorised(n_distinct):
+    rng = np.random.default_rng(0)
+    pool = np.append(rng.integers(-(2**63), 2**63 - 1, n_distinct), [-(2**63), 2**63 - 1])  # differences overflow
+    src, dst = np.append(pool, rng.choice(pool, 200_000)), rng.choice(pool, 3)
+    ids, src_code, dst_code = factorise_integers(src, dst)
+    assert (ids[1:] > ids[:-1]).all()
     np.testing.assert_array_equal(ids[src_code], src)
+    np.testing.assert_array_equal(ids[dst_code], dst)
+    assert len(ids) == len(np.unique(pool))
 
 
 @given(st.lists(st.tuples(st.text(max_size=3), st.text(max_size=3)), max_size=30))

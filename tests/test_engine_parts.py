@@ -17,25 +17,23 @@ import pytest
 
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
-from tdlg.engines import paths, summary
+from tdlg.engines import files as run_files
+from tdlg.engines import summary
 from tdlg.engines.buckets import (
     Buckets,
     PartitionTask,
     RecordForm,
-    SplitFile,
     bucket_sizes,
     map_buckets,
+    nodes_are_shared,
     partition,
-    read_split,
-    write_split,
+    usual_gap_of_nodes,
 )
-from tdlg.engines.columns import nodes_are_shared, usual_gap_of_nodes
 from tdlg.engines.executors import Workers, run_all
-from tdlg.engines.keys import bucket_of, id_keys, pair_keys, reversed_pairs
-from tdlg.engines.output import Output
-from tdlg.engines.run import Limits
-from tdlg.engines.summary import Clock, Labels, summarise
-from tdlg.engines.table import scan_edges
+from tdlg.engines.files import SplitFile, read_split, write_split
+from tdlg.engines.run import Limits, Output
+from tdlg.engines.summary import Clock, LabelCodes, summarise
+from tdlg.engines.table import bucket_of, id_keys, pair_keys, reversed_pairs, scan_edges
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.propagate.plan import choose_scales, scales_between
 from tdlg.tables import rows
@@ -80,7 +78,7 @@ def test_a_full_disk_leaves_no_file_and_names_the_path(tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(paths, "_write_all", full)
+    monkeypatch.setattr(run_files, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left.*wanted"):
         write_split(str(tmp_path / "wanted"), *some_records(3), 4)
     assert not list(tmp_path.iterdir())
@@ -92,9 +90,9 @@ def test_files_of_a_store(tmp_path):
     write_split(path, *some_records(30), 4)
     records, destination = some_records(30)
     assert np.array_equal(read_split([path], range(2, 3)), records[destination == 2])
-    assert paths.exists(path)
-    paths.remove_folder("memory://some/folder")
-    assert not paths.exists(path)
+    assert run_files.exists(path)
+    run_files.remove_folder("memory://some/folder")
+    assert not run_files.exists(path)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +243,7 @@ def test_a_summary_has_all_rows_of_a_small_table(table, block):
 @pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64, pl.String])
 @pytest.mark.parametrize("unlabelled", [0.3, 0.95])
 def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dtype, unlabelled):
-    """Labels that are few are all kept."""
+    """LabelCodes that are few are all kept."""
     for module in (rows, summary):
         monkeypatch.setattr(module, "KEPT", 300)
     path = tmp_path / "edges.parquet"
@@ -262,7 +260,7 @@ def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dt
 
 def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
     path, _ = table
-    monkeypatch.setattr(summary, "AT_ONCE", 3)
+    monkeypatch.setattr(summary, "BLOCKS_AT_ONCE", 3)
     held = []
 
     def counting(engine, function, tasks):
@@ -294,7 +292,7 @@ def test_gaps_and_shared_nodes(tmp_path, shared):
     opened, seen = summary_of(path)
     form, blocks = RecordForm(300, seen.clock, False, 2), opened.blocks(37)
     buckets = Buckets(str(tmp_path), form, ("src", "dst"), 7, len(blocks))
-    labels = Labels((0, 1), (0, 1))
+    labels = LabelCodes((0, 1), (0, 1))
     run_all(ENGINE, partition, [PartitionTask(opened, block, k, labels, buckets) for k, block in enumerate(blocks)])
     assert nodes_are_shared(ENGINE, buckets) is shared
     assert bucket_sizes(buckets, "src").sum() == 300
@@ -335,7 +333,7 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
     assert seen.clock.step == step
     form = RecordForm(3, seen.clock, late is not None, 2)
     assert form.dtype["tick"] == np.dtype("<u4")
-    records = form.fill(table.read(table.blocks(3)[0]), Labels(), 0)
+    records = form.fill(table.read(table.blocks(3)[0]), LabelCodes(), 0)
     assert (form.times(records["tick"]) + seen.clock.low).tolist() == times.tolist()
 
 
@@ -471,7 +469,7 @@ def test_an_error_stops_the_work():
 def test_split_files_on_a_store_and_on_disk(tmp_path, folder, n):
     """With many destinations, the positions take more than what is read first."""
     folder = folder.format(tmp_path)
-    paths.make_folder(folder)
+    run_files.make_folder(folder)
     rng = np.random.default_rng(0)
     names, expected = [], []
     for k in range(3):
@@ -484,7 +482,7 @@ def test_split_files_on_a_store_and_on_disk(tmp_path, folder, n):
     found = read_split(names, range(n // 2, n))
     assert np.array_equal(found, np.concatenate(expected))
     assert len(read_split(names, range(0, 0))) == 0
-    paths.remove_folder(folder)
+    run_files.remove_folder(folder)
 
 
 def test_an_object_that_fails_does_not_appear(tmp_path):
@@ -493,29 +491,29 @@ def test_an_object_that_fails_does_not_appear(tmp_path):
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError):
-        paths.write_whole(f"file://{tmp_path}/object", pieces())
+        run_files.write_whole(f"file://{tmp_path}/object", pieces())
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", ["{}/object", "file://{}/object", "memory://versions/object"])
 def test_versions_of_a_file(tmp_path, path):
     path = path.format(tmp_path)
-    assert paths.version_of(path) == ()
+    assert run_files.version_of(path) == ()
     found = []
     for content in (b"one", b"more", b"two"):
-        paths.remove_file(path)
-        paths.write_whole(path, [content])
-        found.append(paths.version_of(path))
-        assert paths.version_of(path) == found[-1]
+        run_files.remove_file(path)
+        run_files.write_whole(path, [content])
+        found.append(run_files.version_of(path))
+        assert run_files.version_of(path) == found[-1]
     assert len(set(found)) == 3
-    paths.remove_file(path)
-    assert paths.version_of("nowhere://object") == ()
+    run_files.remove_file(path)
+    assert run_files.version_of("nowhere://object") == ()
 
 
 def test_a_version_is_a_tag_if_the_store_has_tags(monkeypatch):
     infos = [{"size": 3, "ETag": '"a"', "LastModified": 1}, {"size": 3, "ETag": '"b"', "LastModified": 1}]
     monkeypatch.setattr("fsspec.implementations.memory.MemoryFileSystem.info", lambda *_: infos.pop())
-    assert [paths.version_of("memory://object") for _ in range(2)] == [(3, '"b"'), (3, '"a"')]
+    assert [run_files.version_of("memory://object") for _ in range(2)] == [(3, '"b"'), (3, '"a"')]
 
 
 @pytest.mark.parametrize("worker_memory", [700_000_000, None])

@@ -10,16 +10,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import tdlg
-from paper import RECIPES
-from tdlg import Gaussian, LineGraph, TemporalEdges
+from tdlg import Gaussian, LineGraph, LineGraphClassifier, PropagationClassifier, TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.judge.evaluate import evaluate
+from tdlg.judge.methods import METHODS, TDLG, Method, TDLGDense, make_method
 from tdlg.judge.metrics import class_metrics, precision_recall_at
 from tdlg.judge.results import COLUMNS, read_results, summarise
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
-from tdlg.methods.base import Method
-from tdlg.methods.ours import TDLG, TDLGDense
-from tdlg.methods.registry import METHODS, make_method
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, LinkPrediction
+from tdlg_paper import RECIPES
 
 
 def network(n_edges=600, n_nodes=40, seed=0):
@@ -247,7 +245,7 @@ class TestFile:
     def test_rows_of_another_version_are_reused_only_where_asked_for(self, tmp_path, monkeypatch):
         path = tmp_path / "rows.csv"
         self.run(path, 2)
-        for module in ("results", "evaluate"):
+        for module in ("results", "run"):
             monkeypatch.setattr(f"tdlg.judge.{module}.__version__", "9.9")
         with pytest.raises(
             ParameterError, match=rf"tdlg {tdlg.__version__} measured; this is tdlg 9\.9\. .*any_version"
@@ -340,6 +338,24 @@ class TestPrecisionRecallAt:
 def without_epochs(settings):
     """A run whose trials would take too long has fewer epochs, and its rows say so."""
     return ", ".join(part for part in settings.split(", ") if not part.startswith("epochs="))
+
+
+class TestEstimators:
+    def test_any_classifier_of_edges(self):
+        edges = TemporalEdges(["a", "b", "c"] * 40, ["x", "y", "z", "x"] * 30, range(120), label=[0, 1, 1, 0] * 30)
+        task = EdgeClassification(edges)
+        rows = evaluate(LineGraphClassifier(class_weight="balanced"), task, trials=2)
+        assert set(rows["method"]) == {"LineGraphClassifier"}
+        assert set(rows["settings"]) == {"class_weight='balanced'"}
+        assert rows["auc"].to_list() == evaluate("tdlg", task, trials=2)["auc"].to_list()
+
+    def test_one_that_forecasts(self):
+        edges = TemporalEdges(["a", "b", "c"] * 40, ["x", "y", "z", "x"] * 30, range(120), label=[0, 1, 1, 0] * 30)
+        frozen = ChronologicalClassification(edges)
+        model = PropagationClassifier(setting="forecast", random_state=0)
+        rows = evaluate(model, frozen)
+        assert rows["auc"][0] > 0.9
+        assert rows["method"].to_list() == ["PropagationClassifier"]
 
 
 class TestMethods:

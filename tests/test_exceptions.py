@@ -12,7 +12,7 @@ import pytest
 
 import tdlg
 from tdlg.checks import check_count
-from tdlg.cli.wording import in_shell_words
+from tdlg.cli.group import in_shell_words
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TdlgError, TdlgWarning, warn
 from test_cli import refused
 
@@ -27,7 +27,8 @@ def shell(running, **commands):
         )
         for name, given in commands.items()
     }
-    return SimpleNamespace(command=SimpleNamespace(commands=of_group), invoked_subcommand=running)
+    group = SimpleNamespace(get_command=lambda context, name: of_group.get(name))
+    return SimpleNamespace(command=group, invoked_subcommand=running)
 
 
 # ---- in Python

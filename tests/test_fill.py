@@ -17,15 +17,16 @@ from typer.testing import CliRunner
 from filling import Kept, burst_file, fill_file
 from limited import run_limited
 from tdlg import PropagationClassifier, read_edges, scan_edges, write_payments
-from tdlg.cli import cost
-from tdlg.cli.app import app
-from tdlg.engines import paths, summary
+from tdlg.cli import app
+from tdlg.cli import tables as cli_tables
+from tdlg.engines import files as run_files
 from tdlg.engines import run as file_run
+from tdlg.engines import summary
 from tdlg.engines.executors import opened_engine
 from tdlg.engines.run import Limits
 from tdlg.engines.summary import summarise
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
-from tdlg.memory import as_bytes
+from tdlg.memory import as_bytes, most_learnt
 from tdlg.models import files, propagation, training
 from tdlg.tables import rows
 
@@ -108,8 +109,7 @@ def test_answers_are_those_in_memory_above_what_is_kept(payments, tmp_path, smal
     """Statistics are those of the same rows, and the trees learn from the same sample."""
     for kept in (rows, summary):
         monkeypatch.setattr(kept, "KEPT", 600)
-    monkeypatch.setattr(file_run, "MOST_ROWS", 800)
-    monkeypatch.setattr(training, "MOST_ROWS", 800)
+    monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 800)
     parameters = {"random_state": 3, "setting": setting}
     options = {"features": ["amount", "mcc", "channel"]}
     numbers, filled = classified(payments, tmp_path, model=PropagationClassifier(**parameters), **options)
@@ -177,7 +177,7 @@ def test_probabilities_from_a_sample_are_calibrated(tmp_path, monkeypatch):
     truth = pl.read_parquet(path)
     rng = np.random.default_rng(1)
     truth.with_columns(pl.when(pl.Series(rng.random(30_000) < 0.6)).then("fraud")).write_parquet(path)
-    monkeypatch.setattr(file_run, "MOST_ROWS", 3000)
+    monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 3000)
     monkeypatch.setattr(training, "boosting_settings", SETTINGS)
     numbers, filled = classified(path, tmp_path, model=PropagationClassifier(random_state=0))
     assert numbers.n_learnt < 3300 < numbers.n_learnt_from
@@ -265,7 +265,7 @@ def test_temporary_files_may_be_in_memory(payments, tmp_path):
     fill_file(payments, tmp_path / "one.parquet", **options, folder="memory://work")
     fill_file(payments, tmp_path / "two.parquet", **options)
     assert pl.read_parquet(tmp_path / "one.parquet").equals(pl.read_parquet(tmp_path / "two.parquet"))
-    assert not paths.files_under("memory://work")
+    assert not run_files.files_under("memory://work")
 
 
 @pytest.mark.parametrize("address", ["{}", "file://{}"])
@@ -344,7 +344,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(paths, "_write_all", full)
+    monkeypatch.setattr(run_files, "_write_all", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
         classified(payments, tmp_path, model=PropagationClassifier(random_state=0))
     assert not list(tmp_path.iterdir())
@@ -504,7 +504,7 @@ def test_words_for_a_missing_label_are_counted(payments, tmp_path, small):
 def test_what_cannot_be_done_is_an_error(payments, tmp_path):
     with pytest.raises(ParameterError, match=r"all edges in memory at once.*Leave out two_ends"):
         classified(payments, tmp_path, model=PropagationClassifier(two_ends=True))
-    with pytest.raises(ParameterError, match="'estimator' cannot be chosen"):
+    with pytest.raises(ParameterError, match="Files are always fitted with the built-in boosted trees"):
         classified(payments, tmp_path, model=PropagationClassifier("something"))
     with pytest.raises(ParameterError, match=r"'memory' must be a size of at least 1 GB.*Got '3MB'"):
         fill_file(payments, tmp_path / "out.parquet", label="fraud", memory="3MB")
@@ -576,9 +576,9 @@ def test_a_folder_on_the_command_line(payments, tmp_path, options):
     [
         (
             ["classify", "--label", "fraud", "--method", "rows"],
-            "Without --method rows, a parquet file",
+            "Without --method rows, a table is processed on disk",
         ),
-        (["outliers"], "With --method burst, a parquet file is worked on in blocks"),
+        (["outliers"], "With --method burst, it is processed on disk"),
         (["outliers", "--method", "rows"], "With --method burst"),
         (["embed", "--dim", "4"], "A smaller --dim needs less"),
         (["links"], ""),
@@ -594,7 +594,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
     frame = pl.concat([pl.read_parquet(payments).select("customer", "terminal", "time", "fraud")] * 60)
     frame.write_parquet(path) if name.endswith("parquet") else frame.write_csv(path)
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 400_000_000)
-    monkeypatch.setattr("tdlg.cli.table._frame", None)  # is not called
+    monkeypatch.setattr("tdlg.io.read.file_source", None)  # is not called
     result = CliRunner().invoke(app, [command[0], str(path), *command[1:]])
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1, result.output
@@ -604,7 +604,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
 
 def test_what_fits_is_said_and_can_be_done(payments, tmp_path, monkeypatch):
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(5e8 + 2750 * 1510))
-    monkeypatch.setattr("tdlg.cli.files.ROUND", 100)
+    monkeypatch.setattr("tdlg.cli.tables.ROUND", 100)
     result = CliRunner().invoke(app, ["rank", str(payments), "--node", "c1"])
     command = re.search(r"The last 1,500 rows fit: python -c '(.*)'", " ".join(result.stderr.split()))
     assert command is not None, result.stderr
@@ -626,8 +626,40 @@ def test_small_tables_need_little(payments, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("n", [1000, 300_000, 5_000_000])
 def test_as_many_rows_fit_as_are_said(n):
-    for needs in (cost.LEARNING, cost.RANKING, cost.SCORING, cost.LINE_GRAPH, cost.vectors(16)):
+    for needs in (cli_tables.LEARNING, cli_tables.RANKING, cli_tables.SCORING, cli_tables.LINE_GRAPH):
         assert abs(needs.n_rows(needs.bytes(n)) - n) <= 1
+
+
+def test_as_many_rows_are_learnt_from_in_memory_and_on_disk():
+    """Of more than three million rows a tenth; memory for it is part of what is said to be needed."""
+    for n, expected in ((1000, 300_000), (3_000_000, 300_000), (4_000_000, 400_000), (10**8, 10**6)):
+        assert most_learnt(n) == expected
+        assert Limits(10**12, 2).training_rows(n, 50) == expected
+        assert cli_tables.LEARNING.bytes(n) - cli_tables.SCORING.bytes(n) == pytest.approx(1950 * min(n, expected))
+
+
+def test_all_rows_of_windows_that_overlap_are_learnt_from(payments):
+    """A forecast learns from four windows of time, which together have more rows than the table."""
+    model = PropagationClassifier(setting="forecast", random_state=0).fit(read_edges(payments, label="fraud"))
+    assert model.n_rows_ == model.n_rows_sampled_from_ > 0.8 * model.edges_.labelled.sum()
+
+
+def test_the_rule_of_memory_or_disk(monkeypatch):
+    n, most = 1_000_000, files.MOST_IN_MEMORY
+    need = cli_tables.LEARNING.bytes(n)
+    for free, two_ends, on_disk in (
+        (2 * need, None, False),
+        (2 * need - 9, None, True),
+        (need, True, False),
+        (need - 9, True, True),
+    ):
+        monkeypatch.setattr("tdlg.memory.free_bytes", lambda free=free: free)
+        assert (files.why_on_disk(n, two_ends=two_ends) is not None) == on_disk
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 10**15)
+    assert files.why_on_disk(most) is None
+    assert files.why_on_disk(most + 1) == "10,000,001 rows are more than 10,000,000"
+    assert files.why_on_disk(most + 1, two_ends=True) is None
+    assert files.why_on_disk(propagation.MOST_TWO_ENDS + 1, two_ends=True) == "20,000,001 rows are more than 20,000,000"
 
 
 class TestWhichWay:
@@ -657,7 +689,7 @@ class TestWhichWay:
         assert "on disk" not in said
 
     def test_half_of_the_free_memory(self, payments, tmp_path, monkeypatch):
-        need = int(cost.LEARNING.bytes(N))
+        need = int(cli_tables.LEARNING.bytes(N))
         monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 2 * need - 10)
         monkeypatch.setattr("tdlg.engines.run.free_bytes", lambda: 10**10)
         done, said, info = self.of(payments, tmp_path)
@@ -694,13 +726,50 @@ def test_what_cannot_be_done_with_memory(payments, tmp_path, monkeypatch, option
     assert not list(tmp_path.iterdir())
 
 
-def test_a_text_file_that_does_not_fit_is_an_error(tmp_path, monkeypatch):
-    path = tmp_path / "edges.csv"
-    path.write_text("src,dst,time,label\na,b,1,0\n")
-    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 100)
-    result = run(path, "--label", "label", "-o", tmp_path / "out.csv")
-    assert result.exit_code == 1
-    assert "Write it as parquet" in result.stderr
+def odd_text(payments):
+    """Rows of text with codes as ids, two numbers that are one, decimal commas, words for missing values, and comments."""
+    frame = pl.read_parquet(payments)
+    number = pl.col("customer").str.extract(r"(\d+)")
+    ids = pl.when(number.cast(pl.Int64) % 2 == 0).then(pl.format("00{}", number)).otherwise(number)
+    frame = frame.select(
+        ids.alias("customer"),
+        "terminal",
+        pl.col("time").dt.to_string("%d.%m.%Y %H:%M:%S"),
+        pl.col("amount").round(2).cast(pl.String).str.replace(".", ",", literal=True),
+        pl.col("fraud").cast(pl.String).fill_null("NA"),
+    )
+    return "# exported\n" + frame.write_csv(separator=";")
+
+
+def test_text_is_processed_on_disk_by_itself(payments, tmp_path, monkeypatch):
+    text = odd_text(payments)
+    (small := tmp_path / "small.csv").write_text(text)
+    assert run(small, "--label", "fraud", "-o", tmp_path / "memory.csv", "--no-two-ends").exit_code == 0
+    wanted = pl.read_csv(tmp_path / "memory.csv", infer_schema=False)
+    done = run(small, "--label", "fraud", "--memory", "1GB", "-o", tmp_path / "disk.csv")
+    assert done.exit_code == 0, done.output
+    assert "writing the text as parquet" in done.stderr
+    assert "features: amount" in done.stderr
+    found = pl.read_csv(tmp_path / "disk.csv", infer_schema=False)
+    given = ["customer", "terminal", "time", "amount", "fraud"]
+    assert found.columns == [*given, "predicted", "probability"]
+    assert found.select(given).equals(wanted.select(given))  # unchanged: 0012 and 3,20 too
+    assert found["predicted"].is_null().to_list() == wanted["predicted"].is_null().to_list()
+    close = (found["probability"].cast(float) - wanted["probability"].cast(float)).abs().drop_nulls()
+    assert close.max() < 1e-3
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["disk.csv", "memory.csv", "small.csv"]
+    info = CliRunner().invoke(app, ["info", str(small), "--label", "fraud", "--memory", "1GB"])
+    assert "'fraud': 2 values" in info.stdout
+    monkeypatch.setattr("tdlg.cli.tables.TEXT_BYTES", 10**12)
+    assert "the text needs about" in run(small, "--label", "fraud", "-o", tmp_path / "disk.csv").stderr
+
+
+def test_text_that_cannot_be_read_in_pieces_is_refused(tmp_path):
+    (path := tmp_path / "edges.csv").write_text("src::dst::time::y\na::b::1::0\nb::c::2::\n")
+    done = run(path, "--label", "y", "--memory", "1GB", "-o", tmp_path / "out.csv")
+    assert done.exit_code == 1
+    assert "a file with the separator '::' cannot be read in pieces. Write it as parquet." in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["edges.csv"]
 
 
 def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):

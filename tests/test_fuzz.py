@@ -169,7 +169,7 @@ def test_an_error_that_is_not_ours_is_found(tmp_path, monkeypatch):
     def fails(*_, **__):
         raise KeyError("not ours")
 
-    monkeypatch.setattr("tdlg.io.tables.file_source", fails)
+    monkeypatch.setattr("tdlg.io.read.file_source", fails)
     with pytest.raises(KeyError) as caught:
         run(tmp_path, SEED, lambda number: number == QUICK)
     assert "input 0 of seed" in caught.value.__notes__[0]
@@ -216,7 +216,7 @@ def test_damaged_parquet_never_ends_the_process(tmp_path, n_files):
 
 
 def test_lists_in_lists_in_parquet_end():
-    from tdlg.tables.parquet import _Thrift
+    from tdlg.io.parquet import _Thrift
 
     with pytest.raises(ValueError, match="never end"):
         _Thrift(b"\x19" * 5000).struct()

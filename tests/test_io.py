@@ -600,9 +600,9 @@ def test_numbers_as_dates_in_a_frame():
         ("src,dst,time\na,b,1\n", {"label": "fraud"}, r"No column 'fraud' for 'label'.*\['src', 'dst', 'time'\]"),
         ("src,dst,time\na,b,1\n", {"features": "x"}, r"No column 'x' for 'features'"),
         (
-            "src,user,dst,time\na,b,c,1\n",
+            "source,user,dst,time\na,b,c,1\n",
             {},
-            r"More than one column may be 'src': \['src', 'user'\].*Pass src='src', or",
+            r"More than one column may be 'src': \['source', 'user'\].*Pass src='source', or",
         ),
         ("src,x,time\na,b,1\n", {}, r"No column has a usual name for 'dst'.*Pass dst="),
         ("src,dst,time\na,b,1\n", {"dst": "src"}, r"The column 'src' is 'dst', and no other is 'src'.*Pass src="),
@@ -862,7 +862,7 @@ def test_parquet_files_that_the_reader_panics_at(data_dir, name):
 
 
 def test_a_small_file_does_not_unpack_to_a_large_one(write, monkeypatch):
-    monkeypatch.setattr("tdlg.tables.packed.MOST_UNPACKED", 100_000)
+    monkeypatch.setattr("tdlg.io.files.MOST_UNPACKED", 100_000)
     content = b"src,dst,time\n" + b"a,b,1\n" * 100_000
     path = write(gzip.compress(content, mtime=0), "edges.csv.gz")
     message = (

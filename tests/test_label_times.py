@@ -9,11 +9,11 @@ from sklearn.dummy import DummyClassifier
 
 from tdlg import PropagationClassifier, TemporalEdges, from_frame, load_model
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
-from tdlg.judge.evaluate import evaluate
-from tdlg.judge.holdout import Fitted, hold_out
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification
-from tdlg.methods.references import LabelRates
-from tdlg.methods.registry import make_method
+from tdlg.judge.holdout import hold_out
+from tdlg.judge.methods import make_method
+from tdlg.judge.references import LabelRates
+from tdlg.judge.run import Fitted, evaluate, scores_in_time
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -191,11 +191,9 @@ class TestTasks:
 
     @staticmethod
     def scores(method, edges):
-        from tdlg.judge.evaluate import _in_time
-
         trial = ChronologicalClassification(edges, prequential=True).draw()
         (test,) = trial.tests.values()
-        return _in_time(
+        return scores_in_time(
             make_method(method).set_params(**({} if method == "tdlg" else {"random_state": 0})), trial, test
         )[0]
 

@@ -6,11 +6,10 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.exceptions import ConvergenceWarning
 
-import paper.landmarks
-from paper import reduced_features
-from paper.landmarks import SAMPLINGS, LandmarkFeatures, effective_resistances
 from tdlg import LineGraph, NoDecay, TemporalEdges
 from tdlg.exceptions import ParameterError
+from tdlg_paper import landmarks, reduced_features
+from tdlg_paper.landmarks import SAMPLINGS, LandmarkFeatures, effective_resistances
 
 
 def network(n_edges=400, n_nodes=30, seed=0, **more):
@@ -92,7 +91,7 @@ class TestEffectiveResistances:
 
     @pytest.mark.parametrize("n_edges", [60, 400])
     def test_projections_come_close(self, n_edges, monkeypatch):
-        monkeypatch.setattr(paper.landmarks, "DENSE_NODES", 0)
+        monkeypatch.setattr(landmarks, "DENSE_NODES", 0)
         edges = network(n_edges)
         exact, found = self.of_pinv(edges), effective_resistances(edges, tol=0.05, random_state=0)
         assert (np.abs(found - exact) <= 4 * 0.05 * exact + 1e-6).all()
@@ -103,7 +102,7 @@ class TestEffectiveResistances:
     def test_large_graphs_sum_to_nodes_less_components(self):
         edges = network(9000, 5000)
         found = effective_resistances(edges, random_state=0)
-        assert len(np.unique(np.append(edges.src_code, edges.dst_code))) > paper.landmarks.DENSE_NODES
+        assert len(np.unique(np.append(edges.src_code, edges.dst_code))) > landmarks.DENSE_NODES
         np.testing.assert_allclose(found.sum(), self.rank(edges), rtol=0.01)
         assert found.min() >= 0
         assert found.max() <= 1
@@ -132,7 +131,7 @@ class TestEffectiveResistances:
         np.testing.assert_array_equal(one, same)
 
     def test_what_does_not_converge_says_so(self, monkeypatch):
-        monkeypatch.setattr(paper.landmarks, "MOST_STEPS", 2)
+        monkeypatch.setattr(landmarks, "MOST_STEPS", 2)
         with pytest.warns(ConvergenceWarning, match="Laplacian"):
             effective_resistances(network(9000, 5000), tol=0.5)
 

@@ -2,11 +2,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from paper import leakage
-from paper.lineup import LINEUP
 from tdlg import TemporalEdges
 from tdlg.exceptions import ReadError
-from tdlg.methods.timers import TIMERS
+from tdlg_paper import leakage
+from tdlg_paper.baselines.timers import TIMERS
+from tdlg_paper.lineup import LINEUP
 
 
 @pytest.fixture

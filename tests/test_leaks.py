@@ -24,6 +24,7 @@ OF_LABELS = {
     "known labels of many categories": r"category\[code\]:known@",
     "partners": "partners",
     "agreement": "trust|agreement|common",
+    "the last label": r"^[a-z-]+:(recency|since)\[1.0\]$",
 }
 OF_EDGES = {
     "counts": r"^[a-z-]+:count@",
@@ -173,7 +174,7 @@ class TestOwnLabel:
             other.plan_ = replace(other.plan_, prior=features.plan_.prior)
             np.testing.assert_array_equal(other.transform(one), features.transform(one))
             moved |= (other.transform(edges) != features.transform(edges)).any(axis=0)
-        for kind in ("rates", "rates of many categories", "partners", "agreement"):
+        for kind in ("rates", "rates of many categories", "partners", "agreement", *["the last label"] * past_only):
             assert moved[of_kind(features, KINDS[kind])].any(), kind
 
     def test_does_not_matter_where_it_is_not_used(self, past_only, delay):

@@ -668,13 +668,13 @@ def test_statistics(live):
     assert len(found["days"]) == 30
     last = found["days"][-1]
     assert last["day"] == str(EDGES.time[-1])[:10]
-    assert (last["looked_at"], last["right"]) == (2, 1)
+    assert (last["reviewed"], last["confirmed"]) == (2, 1)
     days = EDGES.time[N_FITTED:].astype("datetime64[D]")
     assert last["events"] == (days == days[-1]).sum()
     assert found["weeks"]["this"]["events"] == (days > days[-1] - 7).sum()
     assert found["weeks"]["last"]["events"] == ((days > days[-1] - 14) & (days <= days[-1] - 7)).sum()
-    assert sum(part["looked_at"] for part in found["by_score"]) == 2
-    assert sum(part["right"] for part in found["by_score"]) == 1
+    assert sum(part["reviewed"] for part in found["by_score"]) == 2
+    assert sum(part["confirmed"] for part in found["by_score"]) == 1
     assert found["events_per_second"] > 0
 
 

@@ -17,7 +17,7 @@ from tdlg import (
     read_edges,
 )
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.models import link_columns
+from tdlg.models import links
 from tdlg.sampling import shuffled_edges
 
 TWO_COLUMNS = "has two columns: src, dst and time are needed"
@@ -267,12 +267,10 @@ class TestPropagation:
 
     def test_trees_of_many_edges_are_trained_on_a_sample(self, monkeypatch):
         edges, trained = TemporalEdges(*network()), []
-        fit = link_columns.HistGradientBoostingClassifier.fit
+        fit = links.HistGradientBoostingClassifier.fit
+        monkeypatch.setattr(links, "MOST_LINK_ROWS", 150)  # of 960 real and synthetic edges, and at last of 1,200
         monkeypatch.setattr(
-            link_columns, "MOST_LINK_ROWS", 150
-        )  # of 960 real and synthetic edges, and at last of 1,200
-        monkeypatch.setattr(
-            link_columns.HistGradientBoostingClassifier,
+            links.HistGradientBoostingClassifier,
             "fit",
             lambda self, X, y: trained.append(len(X)) or fit(self, X, y),
         )

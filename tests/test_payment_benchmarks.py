@@ -6,12 +6,12 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from paper import bans, handbook, payments
-from paper.attacks import attack_auc
-from paper.payment_rows import Row, append_row, read_rows
-from paper.payments_page import write_page
 from tdlg import TemporalEdges
 from tdlg.datasets import load_dataset
+from tdlg_paper import bans, handbook, payments
+from tdlg_paper.attacks import attack_auc
+from tdlg_paper.payment_rows import Row, append_row, read_rows
+from tdlg_paper.payments_page import write_page
 
 DAY = np.timedelta64(1, "D")
 

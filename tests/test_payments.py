@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tdlg.datasets import payment_file
-from tdlg.datasets.payments import DAYS, LARGE_FROM, MOST_TERMINALS, SCENARIOS, START, make_payments, within_reach
+from tdlg.datasets.payments import (
+    DAYS,
+    LARGE_FROM,
+    MOST_TERMINALS,
+    SCENARIOS,
+    START,
+    make_payments,
+    within_reach,
+    write_payments,
+)
 from tdlg.exceptions import ParameterError
 
 
@@ -141,10 +149,10 @@ def test_hubs_have_a_tenth_of_the_payments():
 
 
 def test_payments_in_chunks_are_sorted_and_the_same_for_the_same_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr(payment_file, "PAYMENTS_AT_ONCE", 300)
+    monkeypatch.setattr("tdlg.datasets.payments.PAYMENTS_AT_ONCE", 300)
     done = []
     for name in ("a.parquet", "b.parquet"):
-        payment_file.write_payments(tmp_path / name, 2000, 5, hubs=1, callback=lambda *of: done.append(of))
+        write_payments(tmp_path / name, 2000, 5, hubs=1, callback=lambda *of: done.append(of))
     table = pl.read_parquet(tmp_path / "a.parquet")
     assert table.equals(pl.read_parquet(tmp_path / "b.parquet"))
     assert done[len(done) // 2 - 1] == (2000, 2000)
@@ -154,5 +162,5 @@ def test_payments_in_chunks_are_sorted_and_the_same_for_the_same_seed(tmp_path, 
     assert 0.005 < table["fraud"].mean() < 0.1
     assert (table["terminal"] == "terminal 0").sum() > 180
     assert (table["known"] > table["time"]).all()
-    payment_file.write_payments(tmp_path / "a.csv", 2000, 5, hubs=1)
+    write_payments(tmp_path / "a.csv", 2000, 5, hubs=1)
     assert pl.read_csv(tmp_path / "a.csv", try_parse_dates=True).equals(table.cast({pl.Datetime: pl.Datetime("us")}))

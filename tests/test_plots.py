@@ -10,9 +10,9 @@ import matplotlib
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from paper import plots
 from tdlg import Gaussian, LineGraph
 from tdlg.datasets.blocks import make_tsbm
+from tdlg_paper import plots
 
 GROUPS = {"ours": "new", "theirs": "old", "plain": "reference"}
 

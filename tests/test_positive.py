@@ -11,10 +11,10 @@ from tdlg.cli import app
 from tdlg.exceptions import ParameterError
 from tdlg.explain import node_scores
 from tdlg.explain.positive import label_in_words, positive_class, positive_of
-from tdlg.judge.evaluate import evaluate
+from tdlg.judge.methods import make_method
 from tdlg.judge.metrics import class_metrics, precision_recall_at
-from tdlg.judge.tasks import EdgeClassification
-from tdlg.methods.registry import make_method
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import EdgeClassification
 from tdlg.report.subject import make_subject
 
 pytestmark = pytest.mark.usefixtures("few_trees")

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from paper import ranking
 from tdlg import TemporalEdges
 from tdlg.judge.ranking import RankingTask
 from tdlg.rank import fit as ranking_fit
+from tdlg_paper import ranking
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 

@@ -4,7 +4,7 @@ from sklearn.metrics import roc_auc_score
 
 from tdlg import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.methods.references import FOLDS, EdgeBank, LabelRates
+from tdlg.judge.references import FOLDS, EdgeBank, LabelRates
 
 
 def network(n_edges=2000, n_nodes=40, seed=0, noise=0.1):

@@ -13,21 +13,16 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tdlg import Gaussian, LineGraphClassifier, PropagationClassifier, PropagationRegressor, TemporalEdges, demo
-from tdlg.datasets.blocks import make_tsbm
+from tdlg import LineGraphClassifier, PropagationClassifier, PropagationRegressor, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.holdout import hold_out, judge
 from tdlg.judge.metrics import calibration, class_metrics, rank
 from tdlg.report import build_report, write_report
-from tdlg.report.cautions import last_labels
+from tdlg.report.model import _how_far_off, _precision, _verdict
 from tdlg.report.page import NAVIGATION
-from tdlg.report.sections.data import _how_far_off
-from tdlg.report.sections.quality import _precision, _verdict
-from tdlg.report.subject import make_subject
+from tdlg.report.subject import last_labels, make_subject
 from tdlg.report.text import Clock, as_json, count, figure, in_words, name_of, nice_step, percent, share
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -585,24 +580,23 @@ def test_the_verdict_compares_on_the_same_edges():
         named = {name.replace("_", " "): ranking for name, ranking in references.items()}
         return _verdict(SimpleNamespace(model=model, references=named))
 
-    assert verdict(model, label_rates=reference) == ""
-    assert verdict(reference, label_rates=model) == "<b>Here label rates are the better choice.</b>"
-    assert verdict(reference, label_rates=reference, windows=model) == "<b>Here windows are the better choice.</b>"
-    assert verdict(model, label_rates=reference, windows=same) == "The difference from windows is within chance."
+    assert verdict(model, label_rates=reference) == {"reference": "label rates", "sign": 1}
+    assert verdict(reference, label_rates=model) == {"reference": "label rates", "sign": -1}
+    assert verdict(reference, label_rates=reference, windows=model) == {"reference": "windows", "sign": -1}
+    assert verdict(model, label_rates=reference, windows=same) == {"reference": "windows", "sign": 0}
 
 
-@pytest.mark.parametrize(("factor", "said"), [(1.0, ""), (2.0, "2 times too high"), (0.5, "2 times too low")])
-def test_the_head_tells_how_far_off_probabilities_are(factor, said):
+@pytest.mark.parametrize("factor", [1.0, 2.0, 0.5])
+def test_the_model_of_the_page_has_how_far_off_probabilities_are(factor):
     rng = np.random.default_rng(0)
     true = rng.uniform(0, 0.4, 20_000)
     judged = SimpleNamespace(model=SimpleNamespace(scores=true * factor, is_positive=rng.random(20_000) < true))
-    wanted = f"; on held-out labels the probabilities were {said}" if said else ""
-    assert re.fullmatch(wanted.replace("2 times", r"[12](\.\d)? times"), _how_far_off(judged))
+    assert _how_far_off(judged) == (None if factor == 1 else pytest.approx(factor, rel=0.1))
 
 
 def test_few_labels_say_nothing_about_probabilities():
     judged = SimpleNamespace(model=SimpleNamespace(scores=np.full(10, 0.2), is_positive=np.arange(10) < 1))
-    assert _how_far_off(judged) == _how_far_off(None) == ""
+    assert _how_far_off(judged) is _how_far_off(None) is None
 
 
 def test_calibration_of_true_probabilities():
@@ -675,99 +669,6 @@ def test_an_edge_from_a_node_to_itself_counts_once_for_it():
     edges = TemporalEdges(src, dst, edges.time, label=edges.label)
     told = Reader(build_report(PropagationClassifier(random_state=0), edges, evaluate=None)).text
     assert re.search(r"loop\s+in 100 interactions", told)
-
-
-# ---- how to have it again
-
-
-def python_of(page):
-    """The lines of Python that the page shows."""
-    return html.unescape(re.search(r"In Python</h3><pre[^>]*><code>(.*?)</code>", page, re.S)[1])
-
-
-def written(edges, path, **more):
-    """The edges as a file with the columns that the page's lines name."""
-    columns = {"src": edges.src.tolist(), "dst": edges.dst.tolist(), "time": edges.time.tolist()}
-    label = [value if known else None for value, known in zip(edges.label.tolist(), edges.labelled, strict=True)]
-    pl.DataFrame(columns | {"label": label} | more).write_csv(path)
-
-
-def had_again(page, folder, monkeypatch, **names):
-    """The page that its own lines write."""
-    monkeypatch.chdir(folder)
-    code = python_of(page)
-    for name in names:
-        code = code.replace(f"{name} = ...", f"{name} = given_{name}")
-    exec(code, {f"given_{name}": value for name, value in names.items()})
-    return (folder / "report.html").read_text(encoding="utf-8")
-
-
-AMOUNT = np.random.default_rng(1).random(360).round(3)
-
-
-@pytest.mark.parametrize(
-    ("model", "given"),
-    [
-        (PropagationClassifier(random_state=3), {}),
-        (
-            PropagationClassifier(random_state=0, smoothing=2.0, scales=(0.1, 1.0)),
-            {
-                "positive": "fine",
-                "evaluate": "time",
-                "seed": 4,
-                "title": 'A "title" <b>',
-                "time_unit": "s",
-                "label_name": "is it",
-            },
-        ),
-        (LineGraphClassifier(Gaussian(0.2), C=np.float64(2.0)), {"evaluate": None}),
-        (PropagationClassifier(HistGradientBoostingClassifier(max_iter=5)), {"seed": 1}),
-    ],
-    ids=["plain", "every argument", "a decay", "an estimator"],
-)
-def test_the_lines_of_python_give_the_page_again(model, given, tmp_path, monkeypatch):
-    features = {'the "amount", EUR': AMOUNT}
-    edges = ratings(names="", bipartite=True, features=features, time=np.arange(360))
-    written(edges, tmp_path / "edges.csv", **features)
-    page = build_report(clone(model).fit(edges), edges, **given)
-    assert had_again(page, tmp_path, monkeypatch) == page
-
-
-def test_the_lines_of_a_model_that_learnt_from_others(tmp_path, monkeypatch):
-    learnt, edges = ratings(hidden="none"), ratings(n=60, seed=5, weight=np.ones(60))
-    written(learnt, tmp_path / "learnt.csv")
-    written(edges, tmp_path / "edges.csv", weight=[1.0] * 60)
-    page = build_report(PropagationClassifier(random_state=0).fit(learnt), edges, evaluate=None)
-    assert had_again(page, tmp_path, monkeypatch) == page
-
-
-def test_the_lines_of_a_model_that_was_told_when_labels_become_known(tmp_path, monkeypatch):
-    written(edges := ratings(), tmp_path / "edges.csv")
-    label_time, ids = edges.time + 0.05, [f"P{k}" for k in range(360)]
-    model = PropagationClassifier(random_state=0).fit(edges, label_time=label_time)
-    page = build_report(model, evaluate=None, ids=ids)
-    assert had_again(page, tmp_path, monkeypatch, label_time=label_time, ids=ids) == page
-
-
-def test_names_that_are_not_known_are_said_to_be_so(page):
-    assert "does not know the names of your file and its columns" in python_of(page)
-
-
-# ---- the demo
-
-
-def test_the_demo_tells_what_the_majority_class_would_get(monkeypatch):
-    said = []
-    monkeypatch.setattr(demo, "find_communities", lambda *_: 1.0)
-    monkeypatch.setattr(demo, "find_outliers", lambda *_: (40, 1.0))
-    monkeypatch.setattr(demo, "evaluate", lambda *_, **__: {"average_precision": [1.0]})
-    monkeypatch.setattr(demo, "write_report", lambda *_, **__: None)
-    demo.run_demo("demo.html", say=said.append)
-    sample = make_tsbm(random_state=0)
-    edges, labels = demo.fill_in_labels(sample)[1], demo.labels_that_turn(sample.edges, 0)
-    right, majority = map(int, re.search(r"(\d+)% of the hidden labels .* gives (\d+)%", "\n".join(said)).groups())
-    assert majority == round(100 * np.mean(labels[~edges.labelled] == 0))
-    assert 50 < majority < right
 
 
 # ---- the file
@@ -1038,7 +939,7 @@ def test_the_shown_table_is_downloaded(browser, tmp_path):
             break
         time.sleep(0.05)
     table = pl.read_csv(tmp_path / "interactions.csv")
-    assert table.columns == ["Rank", "Row", "From", "To", "Time", "Probability", "amount", "Why"]
+    assert table.columns == ["Rank", "Row", "From", "To", "Time", "Probability", "Why", "amount"]
     at = table["Row"].to_numpy() - 1
     assert sorted(at.tolist()) == np.flatnonzero(~edges.labelled).tolist()
     assert table["From"].to_list() == edges.src[at].tolist()

@@ -5,19 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from paper import RECIPES, claims, machine, page, reproduce, run, synthetic
-from paper.__main__ import main
-from paper.figures import FIGURES
-from paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, entries
-from paper.page import judged, write_page
-from paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
-from paper.recipes import BANDWIDTHS, NORMALISATIONS
-from paper.results import Results
 from tdlg import Gaussian, Laplace, TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
+from tdlg.judge.methods import METHODS, Method
 from tdlg.judge.results import COLUMNS, read_results
-from tdlg.methods.base import Method
-from tdlg.methods.registry import METHODS
+from tdlg_paper import RECIPES, claims, machine, page, reproduce, run, synthetic
+from tdlg_paper.__main__ import main
+from tdlg_paper.figures import FIGURES
+from tdlg_paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, entries
+from tdlg_paper.page import judged, write_page
+from tdlg_paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
+from tdlg_paper.recipes import BANDWIDTHS, NORMALISATIONS
+from tdlg_paper.results import Results
 
 TDLG, DENSE, CTDNE, TIMERS, EVOLVE, DYNGEM = LINEUP[:6]
 
@@ -68,7 +67,7 @@ def no_figures(request, monkeypatch):
 @pytest.fixture
 def figures(monkeypatch):
     """With figures, of few pixels."""
-    monkeypatch.setattr("paper.figures.DPI", 20)
+    monkeypatch.setattr("tdlg_paper.figures.DPI", 20)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +83,7 @@ def small_world(monkeypatch):
 
     monkeypatch.setattr(run, "load_dataset", load)
     monkeypatch.setattr(run, "WARM_UP", 100)
-    monkeypatch.setattr("tdlg.judge.evaluate._give_back_free_memory", lambda: None)  # takes longer than a cheap trial
+    monkeypatch.setattr("tdlg.judge.run._give_back_free_memory", lambda: None)  # takes longer than a cheap trial
     run._edges.cache_clear()
     for key in list(METHODS):
         monkeypatch.delitem(METHODS, key)
@@ -280,7 +279,7 @@ class TestReproduce:
         path = tmp_path / "runtime.csv"
         path.write_text("\n".join(line.rpartition(",")[0] for line in path.read_text().splitlines()) + "\n")
         before = read_results(path)
-        for module in ("results", "evaluate"):
+        for module in ("results", "run"):
             monkeypatch.setattr(f"tdlg.judge.{module}.__version__", "9.9")
         reproduce("runtime", trials=2, **asked)
         after = read_results(path)
@@ -370,7 +369,7 @@ class TestReproduce:
         assert Results(tmp_path).datasets["escorts"]["status"] == "measured"
 
     def test_recipes_bring_what_they_need(self, tmp_path, figures, monkeypatch):
-        monkeypatch.setattr("paper.figures.FIGURES", {"means": FIGURES["means"]})
+        monkeypatch.setattr("tdlg_paper.figures.FIGURES", {"means": FIGURES["means"]})
         reproduce("means", folder=tmp_path, trials=1)
         assert {path.name for path in tmp_path.glob("*.csv")} == {
             "edge-classification.csv", "link-prediction.csv", "machines.csv",
@@ -739,7 +738,7 @@ class TestPage:
         assert written[0] == written[1]
         assert {"page.md", "synthetic-network.png", "synthetic-method.png", "ablations.png"} <= set(written[0])
         before = written[0]["page.md"]
-        monkeypatch.setattr("paper.figures.FIGURES", {})
+        monkeypatch.setattr("tdlg_paper.figures.FIGURES", {})
         write_rows(tmp_path / "edge-classification.csv", everywhere(0.7))
         write_page(tmp_path, tmp_path / "one" / "page.md")
         after = (tmp_path / "one" / "page.md").read_bytes()

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from openapi import is_described
 from serving import Client, serving
 from tdlg import EdgeOutlierDetector, PropagationClassifier, make_payments
 from tdlg.cli import app
@@ -132,10 +133,10 @@ def test_what_a_client_gets_wrong_is_said_and_counted(live):
 )
 def test_ids_in_addresses(live, id, path):
     with serving(live) as client:
-        assert client.get(f"/explain/{path}").status == 404
+        assert client.get(f"/explain?id={path}").status == 404
         client.post("/score", event(N_FITTED, id=id))
-        assert client.get(f"/explain/{path}").json["id"] == id
-        assert client.get(f"/events/{path}").json["id"] == id
+        assert client.get(f"/explain?id={path}").json["id"] == id
+        assert client.get(f"/events?id={path}").json["id"] == id
         assert client.post("/labels", {"id": path if path[0] != "%" else id, "label": 1}).status == 200
 
 
@@ -151,7 +152,7 @@ def test_the_label_of_a_repeated_event_is_learnt(live):
         one = client.post("/score", event(N_FITTED)).json
         again = client.post("/score", event(N_FITTED, label=1)).json
         assert again == {**one, "repeated": True}
-        assert client.get(f"/events/{one['id']}").json["label"] == 1
+        assert client.get(f"/events?id={one['id']}").json["label"] == 1
         wrong = client.post("/score", event(N_FITTED, label="odd"))
         assert (wrong.status, wrong.json["score"]) == (200, one["score"])
         assert wrong.json["label_error"]["field"] == "label"
@@ -184,7 +185,7 @@ def test_what_is_known(live):
     given = events(50)
     with serving(live) as client:
         client.post("/score", given)
-        explained = client.get(f"/explain/{given[-1]['id']}").json
+        explained = client.get(f"/explain?id={given[-1]['id']}").json
         assert explained["reasons"]
         assert {"what", "effect", "reason", "events"} <= set(explained["reasons"][0])
         alerts = client.get("/alerts?limit=3").json
@@ -195,7 +196,7 @@ def test_what_is_known(live):
         node = client.get(f"/nodes?id={given[-1]['src'].replace(' ', '%20')}").json
         assert node["events"][-1]["id"] == given[-1]["id"]
         assert client.get(f"/charts/node.svg?id={given[-1]['src'].replace(' ', '%20')}").body.startswith(b"<svg")
-        assert client.get("/nodes/nobody").json["events"] == []
+        assert client.get("/nodes?id=nobody").json["events"] == []
         about = client.get("/about").json
         assert (about["positive"], about["dismiss"]) == (1, 0)
         assert client.get("/statistics").json["events"] == 50
@@ -203,6 +204,33 @@ def test_what_is_known(live):
             assert client.get(path).status == 200
         assert client.post("/labels", {"id": "nobody", "label": 1}).status == 404
         assert client.post("/labels", {"id": given[0]["id"], "label": "odd"}).status == 422
+
+
+def test_answers_are_described(live):
+    """Every address of a true model gives what the OpenAPI document says."""
+    given = events(40)
+    labels = [{"id": one["id"], "label": k % 2} for k, one in enumerate(given[:6])]
+    id, node = given[3]["id"], given[-1]["src"].replace(" ", "%20")
+    with serving(live) as client:
+
+        def ask(method, address, body=None):
+            answer = client(method, address, body)
+            assert is_described(method, address, answer), (address, answer.body)
+            return answer
+
+        ask("POST", "/score", [*given, event(N_FITTED - 1), {**event(1), "time": "soon"}, {**given[0], "amount": 1.0}])
+        ask("POST", "/score", {**given[1], "label": "odd"})
+        ask("POST", "/labels", [*labels, {"id": "nobody", "label": 1}, {"id": id, "label": "odd"}])
+        known = ("alerts?status=all", "statistics", "about", "changes", "changes?since=3", "health", "metrics")
+        for address in (f"explain?id={id}", f"events?id={id}", f"nodes?id={node}", *known):
+            assert ask("GET", f"/{address}").status == 200
+        shown = client.get("/nodes?id=terminal%201&limit=1000").json
+        known = [one for one in shown["events"] if one["label"] is not None]
+        assert len(known) == shown["labelled"] > 0
+        assert sum(one["is_positive"] for one in known) == shown["positive"]
+        assert all(one["is_positive"] == (one["label"] == 1) for one in known)
+        week = client.get("/statistics").json["weeks"]["this"]
+        assert (week["reviewed"], week["confirmed"]) == (6, 3)
 
 
 def test_a_full_disk_and_the_return(live, monkeypatch):
@@ -229,11 +257,15 @@ def test_a_full_disk_and_the_return(live, monkeypatch):
 def test_bursts(tmp_path):
     detector = EdgeOutlierDetector("burst").fit(PAYMENTS.edges[:N_FITTED].with_label(None))
     with LiveModel.open(tmp_path / "state", detector, threshold=0.0) as live, serving(live) as client:
-        answers = client.post("/score", [{**one, "amount": None} for one in events(20)]).json
+        sent = client.post("/score", [{**one, "amount": None} for one in events(20)])
+        answers = sent.json
+        assert is_described("POST", "/score", sent)
         assert all("probabilities" not in answer for answer in answers)
         about = client.get("/about").json
         assert (about["confirm"], about["dismiss"], about["is_probability"]) == (1, 0, False)
-        explained = client.get(f"/explain/{answers[-1]['id']}").json
+        answer = client.get(f"/explain?id={answers[-1]['id']}")
+        assert is_described("GET", "/explain", answer)
+        explained = answer.json
         assert explained["score"] >= 0
         assert all(reason["effect"] > 0 for reason in explained["reasons"])
         assert client.get("/charts/node.svg?id=terminal%201").status == 200
@@ -400,7 +432,7 @@ def test_a_service_avoids_pauses(model_file, tmp_path, monkeypatch, own_signals)
 
 
 def test_what_to_install_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr("tdlg.cli.commands.serve.find_spec", lambda name: None)
+    monkeypatch.setattr("tdlg.cli.serve.find_spec", lambda name: None)
     assert 'pip install ".[serve]"' in refused("--state", tmp_path / "state")
 
 

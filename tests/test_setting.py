@@ -174,6 +174,21 @@ class TestDoubtfulTables:
         with pytest.warns(TdlgWarning, match=r"Only 1\d of the 30 known labels are \d, which is hardly enough"):
             PropagationClassifier(DummyClassifier()).fit(self.edges(30))
 
+    @pytest.mark.parametrize(
+        ("n", "expected"), [(16, r"at least 25%.* about 4 of them"), (4, "at least 50%.* about 1 of them")]
+    )
+    def test_fewer_than_twenty_say_what_can_be_expected(self, n, expected):
+        edges = self.edges(300)
+        label = np.arange(300) < n
+        with pytest.warns(
+            TdlgWarning, match=f"Only {n} of the 300 known labels are 1, .*order of the scores.*{expected}"
+        ):
+            PropagationClassifier(DummyClassifier(), setting="interpolate").fit(edges.with_label(label.astype(int)))
+
+    def test_twenty_labels_of_a_class_are_enough(self):
+        label = (np.arange(300) < 20).astype(int)
+        PropagationClassifier(DummyClassifier(), setting="interpolate").fit(self.edges(300).with_label(label))
+
     def test_many_classes(self):
         edges = self.edges(600).with_label([f"class {k % 25}" for k in range(600)])
         with pytest.warns(TdlgWarning, match="The labels have 25 classes, and each gets its own columns and trees"):

@@ -13,6 +13,7 @@ from tdlg.embed.nodes import node_embeddings
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Gaussian, Laplace, Mixture, NoDecay, decay_values
 from tdlg.linegraph.operator import LineGraph
+from tdlg_paper.block_means import expected_line_graph, expected_node_embeddings
 
 SIGMAS = 4.5
 TILTED = [[0.5, 0.0, 0.1], [0.0, 0.1, 0.2], [0.1, 0.2, 0.1]]
@@ -242,7 +243,7 @@ def test_shared_endpoints_are_those_of_all_pairs_of_edges(model):
     pairs = pairs_of(model)
     shared = [[np.mean([len({*i} & {*j}) for i in one for j in other]) for one in pairs] for other in pairs]
     n_periods = len(model.counts)
-    expected = model.expected_line_graph(NoDecay())
+    expected = expected_line_graph(model, NoDecay())
     assert expected.rows == expected.columns == model.kinds
     np.testing.assert_allclose(expected.values, np.tile(shared, (n_periods, n_periods)), rtol=1e-13, atol=1e-15)
 
@@ -250,7 +251,7 @@ def test_shared_endpoints_are_those_of_all_pairs_of_edges(model):
 def test_the_papers_first_matrix():
     for n in (6, 100, 1000):
         model = TemporalBlockModel(n, time_means=(2, 5), time_stds=0)
-        found = model.expected_line_graph(Gaussian(3.0))
+        found = expected_line_graph(model, Gaussian(3.0))
         gamma = np.exp(-0.5)
         block = np.array([[8, 0, 4], [0, 8, 4], [4, 4, 4]]) / n
         np.testing.assert_allclose(found.values, np.block([[block, gamma * block], [gamma * block, block]]), rtol=1e-13)
@@ -271,7 +272,7 @@ def test_the_papers_first_matrix():
 def test_the_decay_is_its_mean_over_normal_times(decay):
     means, stds = np.array([0.0, 0.25, -2.0]), np.array([0.5, 0.0, 1.5])
     model = TemporalBlockModel(4, 1, (1, 1, 1), means, stds, communities=1)
-    for (p, q), found in np.ndenumerate(model.expected_line_graph(decay).values):
+    for (p, q), found in np.ndenumerate(expected_line_graph(model, decay).values):
         mean, std = means[p] - means[q], np.hypot(stds[p], stds[q])
         if std == 0:
             expected = decay_values(decay.parts(None), np.array([mean]))[0]
@@ -296,8 +297,8 @@ def test_a_decay_far_narrower_than_the_times_spread():
     model = TemporalBlockModel(4, 1, (1, 1), (0, 3), 1.0, communities=1)
     width = 1e-9
     density = np.exp([0, -9 / 4]) / np.sqrt(4 * np.pi)
-    np.testing.assert_allclose(model.expected_line_graph(Laplace(width)).values[0], 2 * width * density, rtol=1e-6)
-    gauss = model.expected_line_graph(Gaussian(width)).values[0]
+    np.testing.assert_allclose(expected_line_graph(model, Laplace(width)).values[0], 2 * width * density, rtol=1e-6)
+    gauss = expected_line_graph(model, Gaussian(width)).values[0]
     np.testing.assert_allclose(gauss, np.sqrt(2 * np.pi) * width * density, rtol=1e-6)
 
 
@@ -313,7 +314,7 @@ def block_means(H, kind, n_kinds):
 @over_models
 def test_blocks_of_drawn_line_graphs(model):
     decay = Gaussian(0.8)
-    expected = model.expected_line_graph(decay).values
+    expected = expected_line_graph(model, decay).values
     found = np.array([block_means(H, kind, len(expected)) for _, H, kind in drawn(model, decay, 2000, seed=0)])
     there = ~np.isnan(found[0])
     assert there.mean() > 0.7
@@ -323,7 +324,7 @@ def test_blocks_of_drawn_line_graphs(model):
 
 def test_blocks_of_the_line_graph_operator():
     model, decay = TemporalBlockModel(40, 10, time_stds=(0.5, 0.2)), Gaussian(1.0)
-    expected = model.expected_line_graph(decay).values
+    expected = expected_line_graph(model, decay).values
     found = np.array(
         [
             block_means(LineGraph(sample.edges, decay=decay).to_csr().toarray(), sample.kind, len(expected))
@@ -333,15 +334,15 @@ def test_blocks_of_the_line_graph_operator():
     assert_no_bias(found - expected, scale=expected)
 
 
-@pytest.mark.parametrize("closed_form", ["expected_line_graph", "expected_node_embeddings"])
+@pytest.mark.parametrize("closed_form", [expected_line_graph, expected_node_embeddings])
 def test_bad_decays(closed_form):
-    of = getattr(TemporalBlockModel(), closed_form)
+    model = TemporalBlockModel()
     with pytest.raises(ParameterError, match=r"'decay' parameter .* Got 0.5"):
-        of(0.5)
+        closed_form(model, 0.5)
     with pytest.raises(ParameterError, match="freeze"):
-        of(Gaussian())
+        closed_form(model, Gaussian())
     with pytest.raises(ParameterError, match="plain numbers"):
-        of(Gaussian("7d"))
+        closed_form(model, Gaussian("7d"))
 
 
 # ---- Proposition 2
@@ -385,7 +386,7 @@ def test_node_embeddings_of_all_networks(model):
             n_entries[at] += kept @ one
     there = np.bincount(kind, minlength=model.counts.size) > 0
     for at, aggregate in enumerate(("sum", "mean")):
-        found = model.expected_node_embeddings(decay, aggregate)
+        found = expected_node_embeddings(model, decay, aggregate)
         assert found.rows == model.names
         assert found.columns == model.kinds
         with np.errstate(invalid="ignore"):
@@ -397,7 +398,7 @@ def test_node_embeddings_of_all_networks(model):
 def test_node_embeddings_of_draws(model):
     decay = Gaussian(0.8)
     firsts = np.cumsum([0, *model.sizes[:-1]])
-    expected = [model.expected_node_embeddings(decay, aggregate).values for aggregate in ("sum", "mean")]
+    expected = [expected_node_embeddings(model, decay, aggregate).values for aggregate in ("sum", "mean")]
     excess = []
     for B, H, kind in drawn(model, decay, 2000, seed=1):
         degree = B[firsts].sum(axis=1, keepdims=True)
@@ -433,7 +434,7 @@ def test_the_papers_second_matrix_is_the_limit(degree):
     for aggregate, scale in (("mean", 2), ("sum", 4 * degree)):
         errors = []
         for n in (100, 1000, 10_000, 1_000_000):
-            found = TemporalBlockModel(n, degree, time_stds=0).expected_node_embeddings(decay, aggregate)
+            found = expected_node_embeddings(TemporalBlockModel(n, degree, time_stds=0), decay, aggregate)
             errors.append(np.abs(found.values * n / scale / limit - 1).max())
         assert errors[-1] < 1e-5
         assert errors[0] > 5 * errors[1] > 25 * errors[2]  # of order 1 / n
@@ -445,7 +446,7 @@ def test_communities_differ_where_the_paper_says_so(aggregate):
 
     def gap(alpha, decay):
         model = TemporalBlockModel(100_000, intra=alpha, time_stds=0.1)
-        u, v = model.expected_node_embeddings(decay, aggregate).values
+        u, v = expected_node_embeddings(model, decay, aggregate).values
         return np.abs(u - v).max() / u.max()
 
     assert gap((0.9, 0.1), near) > 0.1
@@ -458,29 +459,29 @@ def test_communities_differ_where_the_paper_says_so(aggregate):
 
 def test_no_entry_is_not_a_number():
     model = TemporalBlockModel(6, 2, intra=(0.5,), time_means=(0,), communities=(1, 2, 3))
-    found = model.expected_node_embeddings(NoDecay(), "sum")
+    found = expected_node_embeddings(model, NoDecay(), "sum")
     never = {("U", "U x U, 1"), ("U", "U x V, 1"), ("U", "U x W, 1"), ("V", "V x V, 1"), ("V", "U x U, 1")}
     never |= {("W", "U x U, 1")}  # a community of one node has no pair
     for row, column in product(found.rows, found.columns):
         assert np.isnan(found[row, column]) == ((row, column) in never), (row, column)
-    shared = model.expected_line_graph(NoDecay())
+    shared = expected_line_graph(model, NoDecay())
     for row, column in product(shared.rows, shared.columns):
         assert np.isnan(shared[row, column]) == ("U x U, 1" in (row, column))
     alone = TemporalBlockModel(4, 1, intra=([[0, 0], [0, 1]],), time_means=(0,))  # nobody in U has an edge
-    assert alone.expected_node_embeddings(NoDecay(), "sum")["U", "V x V, 1"] == 0
-    assert np.isnan(alone.expected_node_embeddings(NoDecay(), "mean")["U", "V x V, 1"])
+    assert expected_node_embeddings(alone, NoDecay(), "sum")["U", "V x V, 1"] == 0
+    assert np.isnan(expected_node_embeddings(alone, NoDecay(), "mean")["U", "V x V, 1"])
 
 
 def test_large_degrees_keep_their_precision():
     model = TemporalBlockModel(1000, 10_000_000, time_stds=0)
-    mean, total = (model.expected_node_embeddings(Gaussian(1.0), aggregate).values for aggregate in ("mean", "sum"))
+    mean, total = (expected_node_embeddings(model, Gaussian(1.0), aggregate).values for aggregate in ("mean", "sum"))
     np.testing.assert_allclose(mean, total / 20_000_000, rtol=1e-6)  # D hardly varies
     assert np.all(mean > 0)
 
 
 def test_bad_aggregate():
     with pytest.raises(ParameterError, match=r"'aggregate' parameter .* must be one of \['mean', 'sum'\]. Got 'max'"):
-        TemporalBlockModel().expected_node_embeddings(NoDecay(), "max")
+        expected_node_embeddings(TemporalBlockModel(), NoDecay(), "max")
 
 
 # ---- communities from drawn edges
@@ -509,7 +510,7 @@ def test_communities_are_found_by_time():
 
 
 def test_block_values_are_found_by_name():
-    expected = TemporalBlockModel(20, 4, time_stds=0).expected_line_graph(Gaussian(2.0))
+    expected = expected_line_graph(TemporalBlockModel(20, 4, time_stds=0), Gaussian(2.0))
     assert expected["U x V, 2", "U x U, 2"] == pytest.approx(0.2)
     assert expected["U x V, 2", "V x V, 1"] == pytest.approx(0.2 * np.exp(-0.5))
     with pytest.raises(KeyError, match="the rows are U x U, 1, "):

@@ -5,7 +5,7 @@ import pytest
 
 from tdlg import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.methods.snapshots import Snapshots
+from tdlg_paper.baselines.snapshots import Snapshots
 
 
 def random_edges(seed, n_edges=60, n_nodes=9):

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
-from tdlg import TemporalEdges
+from tdlg import LineGraphClassifier, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, LinkPrediction
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, LinkPrediction, TimeOrderedSplit
 
 
 def network(n_edges=1000, n_nodes=50, seed=0, **options):
@@ -163,3 +164,46 @@ class TestChronologicalClassification:
             assert set(block.train) == set(np.flatnonzero(edges.time < edges.time[inside].min()))
             assert edges.time[block.columns].max() == edges.time[inside].max()
             assert set(inside) <= set(block.columns)
+
+
+class TestTimeOrderedSplit:
+    @staticmethod
+    def edges(n=300, **options):
+        rng = np.random.default_rng(0)
+        time, label = rng.integers(0, 150, n), rng.integers(0, 2, n).astype(float)
+        label[rng.random(n) < 0.2] = np.nan
+        return TemporalEdges(rng.integers(0, 9, n), rng.integers(9, 19, n), time, label=label, **options)
+
+    @pytest.mark.parametrize("delay", [None, 11])
+    def test_only_labels_known_before_the_test_part_are_learnt_from(self, delay):
+        edges = self.edges(label_delay=delay)
+        folds, before = list(TimeOrderedSplit(4).split(edges)), np.empty(0, int)
+        assert len(folds) == TimeOrderedSplit(4).get_n_splits() == 4
+        known_at = edges.time + (delay or 0)
+        for train, test in folds:
+            cut = edges.time[test].min()
+            assert sorted(train) == [
+                k for k in range(300) if edges.labelled[k] and max(known_at[k], edges.time[k]) < cut
+            ]
+            assert np.intersect1d(before, test).size == 0
+            before = np.append(before, test)
+        assert sorted(before) == [
+            k for k in range(300) if edges.labelled[k] and edges.time[k] >= edges.time[folds[0][1]].min()
+        ]
+
+    def test_with_cross_validate(self):
+        from sklearn.model_selection import cross_validate
+
+        edges = self.edges(label_delay=5)
+        model = LineGraphClassifier()
+        found = cross_validate(model, edges, edges.label, cv=TimeOrderedSplit(3), scoring="roc_auc")["test_score"]
+        for (train, test), auc in zip(TimeOrderedSplit(3).split(edges), found, strict=True):
+            scores = model.fit(edges[train]).decision_function(edges[test])
+            assert auc == pytest.approx(roc_auc_score(edges.label[test], scores))
+
+    def test_too_few(self):
+        edges = TemporalEdges(["a"] * 4, ["b"] * 4, [0, 0, 0, 1], label=[0, 1, 0, 1])
+        with pytest.raises(EdgesError, match="Fold 1 of 2 has no labels to learn from"):
+            list(TimeOrderedSplit(2).split(edges))
+        with pytest.raises(EdgesError, match="4 labelled edges are too few for 4 folds"):
+            list(TimeOrderedSplit(4).split(edges))

@@ -6,10 +6,10 @@ from scipy.sparse import csr_array
 
 from tdlg import TemporalEdges
 from tdlg.datasets.blocks import make_tsbm
-from tdlg.judge.evaluate import evaluate
-from tdlg.judge.tasks import EdgeClassification
-from tdlg.methods.snapshots import Snapshots
-from tdlg.methods.timers import TIMERS, Spectrum, error_bound, largest, squared_error, updated
+from tdlg.judge.run import evaluate
+from tdlg.judge.trials import EdgeClassification
+from tdlg_paper.baselines.snapshots import Snapshots
+from tdlg_paper.baselines.timers import TIMERS, Spectrum, error_bound, largest, squared_error, updated
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def approximation(spectrum):
 @pytest.mark.parametrize("rank", [1, 5, 40])
 @pytest.mark.parametrize("small", [0, 4])  # sparse and dense decomposition
 def test_largest_is_the_best_approximation(rank, small, monkeypatch, rng):
-    monkeypatch.setattr("tdlg.methods.timers.SMALL", small if rank < 20 else 4)
+    monkeypatch.setattr("tdlg_paper.baselines.timers.SMALL", small if rank < 20 else 4)
     matrix = symmetric(rng)
     spectrum = largest(matrix, rank, rng)
     assert spectrum.vectors.shape == (30, rank)
@@ -55,7 +55,7 @@ def test_the_error_of_vectors_that_are_not_orthogonal(rng):
 @pytest.mark.parametrize("small", [0, 4])
 @pytest.mark.parametrize("change", ["everything", "one edge", "nothing", "empty"])
 def test_no_approximation_is_better_than_the_bound(small, change, monkeypatch, rng):
-    monkeypatch.setattr("tdlg.methods.timers.SMALL", small)
+    monkeypatch.setattr("tdlg_paper.baselines.timers.SMALL", small)
     for _ in range(10):
         before = symmetric(rng)
         after = before.copy() if change == "nothing" else symmetric(rng)

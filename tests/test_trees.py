@@ -268,7 +268,7 @@ class TestModels:
         assert_same_values(PropagationClassifier(setting="stream", random_state=0).fit(edges), edges)
 
     def test_two_classes_of_a_sample(self, monkeypatch):
-        monkeypatch.setattr("tdlg.models.training.MOST_ROWS", 500)
+        monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 500)
         edges = stream()
         model = PropagationClassifier(setting="stream", random_state=0).fit(edges)
         assert np.ptp(model.log_shares_) > 0
@@ -276,7 +276,7 @@ class TestModels:
 
     @pytest.mark.parametrize("n_classes", [3, SEVEN])
     def test_more_classes(self, n_classes, monkeypatch):
-        monkeypatch.setattr("tdlg.models.training.MOST_ROWS", 500)
+        monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 500)
         edges = stream(n_classes)
         model = PropagationClassifier(setting="stream", random_state=0).fit(edges)
         assert len(model.estimators_) == (n_classes if n_classes == SEVEN else 1)

@@ -52,11 +52,7 @@ def check_unit(owner: str, unit: Any) -> None:
 
 
 def unit_in_words(unit: str) -> str:
-    """The name of a unit, in the plural.
-
-    >>> unit_in_words("ms")
-    'milliseconds'
-    """
+    """The name of a unit in the plural, such as "milliseconds"."""
     return _NAMES[_NANOSECONDS[unit]].split()[-1]
 
 
@@ -184,11 +180,7 @@ def duration_in_words(ticks: float, unit: str | None) -> str:
 
 
 def durations_in_words(ticks: Iterable[float], unit: str | None) -> str:
-    """Several durations as a list; the words "time units" come once.
-
-    >>> durations_in_words([86400, 5400], "s"), durations_in_words([4000, 2.5], None)
-    ('1 day, 1.5 hours', '4,000, 2.5 time units')
-    """
+    """Several durations as a list, such as "1 day, 1.5 hours" or "4,000, 2.5 time units": these words come once."""
     words = [duration_in_words(each, unit) for each in ticks]
     if unit is None:
         words[:-1] = [each.partition(" ")[0] for each in words[:-1]]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar, cast
+from itertools import chain, count
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,12 @@ from tdlg.exceptions import EdgesError
 from tdlg.tables.column import Column
 from tdlg.tables.edge_table import EdgeTable, Rows, as_slice, row_key
 from tdlg.tables.features import Features, as_features
-from tdlg.tables.ids import as_ids
+from tdlg.tables.ids import as_ids, id_key
 from tdlg.tables.labels import as_labels, as_weights, filled_label_ticks, known, label_ticks
 from tdlg.tables.times import as_times
+
+if TYPE_CHECKING:
+    import polars as pl
 
 T = TypeVar("T")
 
@@ -435,6 +439,53 @@ class TemporalEdges:
             return self.cached(name, lambda: read_only(self.node_ids[codes()]))
         return self._taken(name, lambda: np.asarray(ids))
 
+    # ---- as a table
+
+    def to_frame(self) -> pl.DataFrame:
+        """These edges as a polars dataframe: src, dst, time and, if there are some, label, label_time, weight and features.
+
+        `from_frame` reads it back. Times in seconds become milliseconds, which polars has; codes of categories become
+        categories; ids of several types become text; a feature with the name of another column gets a number.
+
+        Returns
+        -------
+        polars.DataFrame
+            One row per edge, in their order.
+
+        Examples
+        --------
+        >>> edges = TemporalEdges(["ann", "bob"], ["bob", "cat"], [0, 5], label=[1, None])
+        >>> edges.to_frame().rows()
+        [('ann', 'bob', 0, 1.0), ('bob', 'cat', 5, None)]
+        """
+        import polars as pl
+
+        of_labels = {"label": self.label, "label_time": self.label_time, "weight": self.weight}
+        columns = {"src": self.src, "dst": self.dst, "time": self.time}
+        columns |= {name: values for name, values in of_labels.items() if values is not None}
+        series = {name: _as_series(values) for name, values in columns.items()}
+        for k, name in enumerate(self.feature_names):
+            values = pl.Series(cast("NDArray[Any]", self.features)[:, k]).fill_nan(None)
+            if name in self.feature_categories:
+                written = pl.Series([str(category) for category in self.feature_categories[name]], dtype=pl.String)
+                values = written.gather(values.cast(pl.UInt32))
+            names = chain([name], (f"{name}_{number}" for number in count(2)))
+            series[next(free for free in names if free not in series)] = values
+        return pl.DataFrame(series)
+
+    def to_arrow(self) -> Any:
+        """These edges as a pyarrow table, with the columns of `to_frame`; needs pyarrow.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per edge, in their order.
+        """
+        return self.to_frame().to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.to_frame().__arrow_c_stream__(requested_schema)
+
     # ---- as an object
 
     def __getstate__(self) -> tuple[Any, ...]:
@@ -447,24 +498,41 @@ class TemporalEdges:
         return self  # frozen
 
     def __repr__(self) -> str:
-        parts = [_count(len(self), "edge"), _count(self.n_nodes, "node"), *self._described()]
+        parts = [_counted(len(self), "edge"), _counted(self.n_nodes, "node"), *self._described()]
         return f"TemporalEdges({', '.join(parts)})"
 
     def _described(self) -> list[str]:
         """What the edges have in addition to their nodes, for the repr."""
-        parts = [_span(self.time)] if len(self) else []
+        parts = [span_in_words(self.time)] if len(self) else []
         if self._label is not None:
             values = self._label[self.labelled]
             n_values = len(set(values)) if values.dtype == object else len(np.unique(values))
             n_unknown = len(self) - len(values)
-            parts.append(f"label: {_count(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
+            parts.append(f"label: {_counted(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
         if self._label_ticks is not None:
             parts.append("label_time")
         if self._table.weight is not None:
             parts.append("weight")
         if self.feature_names:
-            parts.append(_count(len(self.feature_names), "feature"))
+            parts.append(_counted(len(self.feature_names), "feature"))
         return [*parts, "bipartite"] if self.bipartite else parts
+
+
+def _as_series(values: NDArray[Any]) -> pl.Series:
+    """A column of the edges for polars, null where a value is missing."""
+    import polars as pl
+
+    if values.dtype.kind == "M":
+        ticks, unit = values.view(np.int64), np.datetime_data(values.dtype)[0]
+        if unit == "s":
+            most = np.iinfo(np.int64).max // 1000
+            ticks, unit = np.clip(ticks, -most, most) * 1000, "ms"
+        return pl.Series(ticks).cast(pl.Datetime(cast(Any, unit)))
+    if values.dtype.kind != "O":
+        return pl.Series(values).fill_nan(None) if values.dtype.kind == "f" else pl.Series(values)
+    listed = values.tolist()
+    types = set(map(type, listed)) - {type(None)}
+    return pl.Series(listed if len(types) <= 1 else [None if one is None else str(id_key(one)) for one in listed])
 
 
 def _label_ticks(
@@ -484,14 +552,15 @@ def _check_lengths(**columns: Any) -> None:
         raise EdgesError(f"The columns differ in length: {shown}. Pass one value per edge in each column.")
 
 
-def _span(time: NDArray[Any]) -> str:
+def span_in_words(time: NDArray[Any]) -> str:
+    """The first and the last of some times; days of dates."""
     first, last = time.min(), time.max()
     if time.dtype.kind == "M":
         return f"{first.astype('datetime64[D]')} to {last.astype('datetime64[D]')}"
     return f"time {first:.10g} to {last:.10g}" if time.dtype.kind == "f" else f"time {first} to {last}"
 
 
-def _count(n: int, noun: str) -> str:
+def _counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 

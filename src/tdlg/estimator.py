@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from tdlg.checks import check_choice, check_count
+from tdlg.checks import check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.linegraph.decay import Decay
-from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph
-from tdlg.tables.frames import eager_frame
+from tdlg.exceptions import EdgesError, warn
+from tdlg.linegraph.operator import LineGraph, NormalizedLineGraph, check_walks
+from tdlg.tables.column import eager_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -130,6 +129,14 @@ class EdgesEstimator:
 class EdgesClassifier(EdgesEstimator, ClassifierMixin):
     """A mixin for classifiers of edges, of which some have no label."""
 
+    classes_: NDArray[Any]
+
+    def _check_two_classes(self) -> None:
+        if len(self.classes_) < 2:
+            raise EdgesError(
+                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
+            )
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy: the share of labelled edges that are predicted correctly.
 
@@ -190,15 +197,8 @@ def fitted_graph(model: Any, rows: TemporalEdges) -> LineGraph | NormalizedLineG
 def check_graph(model: Any) -> None:
     """Refuse invalid parameters of the line graph of an estimator."""
     owner = type(model).__name__
-    if not isinstance(model.decay, Decay | None):
-        raise ParameterError(
-            f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-            f"Got {model.decay!r} instead.",
-            parameter="decay",
-        )
     check_choice(owner, "normalization", getattr(model, "normalization", None), (None, "spectral", "edge"))
-    if model.n_threads is not None:
-        check_count(owner, "n_threads", model.n_threads, 1)
+    check_walks(owner, model.decay, model.n_threads)
 
 
 def new_nodes(model: Any, edges: TemporalEdges) -> tuple[int, int]:
@@ -236,7 +236,7 @@ def _is_known(model: Any, edges: TemporalEdges) -> NDArray[np.bool_]:
 
 def _named_order(names: list[str]) -> list[int]:
     """Positions of src, dst, time and the features in a dataframe, by common column names or else by position."""
-    from tdlg.tables.find_columns import usual_at
+    from tdlg.io.columns import usual_at
 
     found = {role: usual_at(names, role) for role in ROLES}
     if len(names) == ENDS and found["src"] == [1] and found["dst"] == [0]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tdlg.exceptions import ParameterError
 
 LEAST_MEMORY = 1_000_000_000  # bytes with which a table can be worked on on disk
+MOST_LEARNT, LEAST_LEARNT = 1_000_000, 300_000  # rows that trees learn from; between them, a tenth of the table
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 CGROUPS = (  # files of limit and usage, and the part of the usage that can be reclaimed: cgroups version 2 and 1
@@ -94,27 +96,28 @@ def in_bytes(number: float) -> str:
     return f"{number:.3g} TB"
 
 
+def most_learnt(n_rows: int) -> int:
+    """How many rows the trees learn from at most, of a table of n_rows in memory or on disk: of more, a sample."""
+    return min(MOST_LEARNT, max(n_rows // 10, LEAST_LEARNT))
+
+
 class Needs(NamedTuple):
     """Bytes of memory that work on a table in memory needs, from measurements with up to a million rows.
 
-    start : bytes whatever the table; row, learnt : bytes per row, and per row that the trees learn from; most_learnt : the
-    number of these rows, at most.
+    start : bytes whatever the table; row, learnt : bytes per row, and per row that the trees learn from.
     """
 
     start: float
     row: float
     learnt: float = 0.0
-    most_learnt: int = 300_000
 
     def bytes(self, n_rows: int) -> float:
         """What a table of this number of rows needs."""
-        return self.start + self.row * n_rows + self.learnt * min(n_rows, self.most_learnt)
+        return self.start + self.row * n_rows + self.learnt * min(n_rows, most_learnt(n_rows))
 
     def n_rows(self, n_bytes: float) -> int:
         """How many rows fit into this memory."""
-        few = (n_bytes - self.start) / (self.row + self.learnt)
-        many = (n_bytes - self.start - self.learnt * self.most_learnt) / self.row
-        return max(int(few if few <= self.most_learnt else many), 0)
+        return max(bisect_right(range(int(n_bytes / self.row) + 1), n_bytes, key=self.bytes) - 1, 0)
 
 
 SCORING = Needs(3.8e8, 430)  # propagated columns of all rows

@@ -92,12 +92,16 @@ def write_compared(kind, mine, sums, smoothing, zero, least, line):  # out: line
 
 
 @compiled
-def write_columns(sums, labels, gaps, unusual, mine, compared, amounts, smoothing, spread, start, out):  # out: out
-    """All columns of one match: for each scale rates, known labels, counts and comparisons; gaps; how unusual numbers are.
+def write_columns(
+    sums, labels, gaps, unusual, since, mine, compared, amounts, smoothing, spread, start, out
+):  # out: out
+    """All columns of one match: for each scale rates, known labels, counts and comparisons; gaps; what has no scale.
+
+    The last label of the rarest class is told by how recent it is, and by the edges since then, both 0 where there is none.
 
     sums : (scales, values, rows), the decayed count, and what `compared` refers to.
     labels : (scales, 1 + targets, rows), or no scales if there are no targets; gaps : (gaps, rows); unusual : (numbers,
-    rows).
+    rows); since : ticks since that label, infinite for none, and edges since then, (2, rows), or (0, rows) without it.
     mine : (rows, n_own). compared : (comparisons, 4), of each its kind, the first value and the number of values in `mine`,
     and the first in `sums`; amounts : (comparisons, 2), `zero` and `least` of `write_compared`.
     out : (columns, all rows), of which those from `start` on are written.
@@ -122,6 +126,41 @@ def write_columns(sums, labels, gaps, unusual, mine, compared, amounts, smoothin
         for row in range(unusual.shape[1]):
             lines[at, row] = unusual[u, row]
         at += 1
+    if since.shape[0]:
+        write_gaps(since[0], spread, lines[at])
+        longest = np.log1p(NO_GAP / GAP_UNIT)
+        for row in range(since.shape[1]):
+            lines[at, row] = longest - lines[at, row]
+            lines[at + 1, row] = 1.0 + np.log1p(max(since[1, row], 0.0)) if since[0, row] / spread < NO_GAP else 0.0
+
+
+@compiled
+def last_labels(keys, ticks, n_before, starts, known, labelled, n_labelled, out):  # out: labelled, n_labelled, out
+    """Of rows with these keys, -1 for none: ticks since the last labelled edge whose label was known, and edges since then.
+
+    n_before : how many edges of the key were before each row. Labels are sorted by key, of which each has those from one of
+    `starts` on, and by the time at which they became known; labelled, n_labelled : the time of the edge of each, and how
+    many edges were before it, which become those of the latest edge up to there.
+    """
+    for key in range(starts.size - 1):
+        for at in range(starts[key] + 1, starts[key + 1]):
+            if labelled[at - 1] > labelled[at]:
+                labelled[at], n_labelled[at] = labelled[at - 1], n_labelled[at - 1]
+    for row in range(keys.size):
+        out[0, row], out[1, row] = np.inf, 0.0
+        if keys[row] < 0:
+            continue
+        first = low = starts[keys[row]]
+        high = starts[keys[row] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if known[middle] < ticks[row]:
+                low = middle + 1
+            else:
+                high = middle
+        if low > first:
+            out[0, row] = np.float64(ticks[row] - labelled[low - 1])
+            out[1, row] = n_before[row] - n_labelled[low - 1] - 1.0
 
 
 @compiled

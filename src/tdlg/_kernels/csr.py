@@ -1,24 +1,9 @@
-"""Entries of the line graph one by one, from their formula: for single rows and for explicit matrices."""
+"""Which entries the line graph has: for single rows and for explicit matrices."""
 
 import numpy as np
 
-from tdlg._kernels import CONSTANT, FUTURE, LAPLACE, PAST
+from tdlg._kernels import FUTURE, PAST
 from tdlg._kernels.compiled import compiled
-
-
-@compiled
-def decay_value(codes, bandwidths, weights, distance):
-    """k(distance): the sum over parts of weight * {1, exp(-d), exp(-d^2 / 2)}, d in bandwidths."""
-    total = 0.0
-    for part in range(codes.size):
-        d = distance / bandwidths[part]
-        if codes[part] == CONSTANT:
-            total += weights[part]
-        elif codes[part] == LAPLACE:
-            total += weights[part] * np.exp(-d)
-        else:
-            total += weights[part] * np.exp(-0.5 * d * d)
-    return total
 
 
 @compiled
@@ -66,10 +51,9 @@ def windows(gap, first, stop, direction, reach):
 
 
 @compiled
-def fill_entries(
-    source, slots, n_cols, low, high, ticks, include_self, decay, indptr, indices, data
-):  # out: indices, data
-    """The columns and values of each row's entries, a column met at both ends twice; indptr says where a row begins."""
+def fill_entries(source, slots, n_cols, low, high, ticks, include_self, indptr, indices, distances):
+    # out: indices, distances
+    """The columns of each row's entries and how far away they are, a column met at both ends twice; indptr : row starts."""
     row_ticks, col_ticks = ticks
     for row in range(slots.shape[0]):
         position = indptr[row]
@@ -81,6 +65,5 @@ def fill_entries(
                 col = source[event]
                 if col < n_cols and (event != slot or include_self):
                     indices[position] = col
-                    distance = np.float64(abs(row_ticks[row] - col_ticks[col]))
-                    data[position] = decay_value(decay[0], decay[1], decay[2], distance)
+                    distances[position] = abs(row_ticks[row] - col_ticks[col])
                     position += 1

@@ -1,11 +1,11 @@
-"""Sort the ends of edges by (key, time): first into parts by ranges of keys, then each part within the caches.
+"""Number ids, and sort the ends of edges by (key, time): into parts by ranges of keys, then each part within the caches.
 
 An *event* is an end of an edge, filed under its key (a node, or a pair of nodes). Events of one key lie together, in the
 order of their times, so that a walk along them meets every neighbour of every edge. All that a walk needs to know of
 time is the *gap* to the event before, infinite at the first event of a key.
 """
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ INSERTED, BY_DIGITS = 48, 4096
 
 @compiled
 def stable_argsort(values):
-    """The stable order of int64 or float64 values.
+    """The stable order of int64, uint64 or float64 values.
 
     Each value is ranked on a grid of 2^33 steps and packed with its number into one word, so that three digits sort all
     but those that share a step; the few that do are compared.
@@ -110,6 +110,59 @@ def dense_codes(keys, order):
             code += 1
         codes[order[i]] = code
     return codes
+
+
+# ---- codes
+
+
+def factorise_integers(
+    src: NDArray[np.integer], dst: NDArray[np.integer]
+) -> tuple[NDArray[np.integer], NDArray[np.int32], NDArray[np.int32]]:
+    """Give the distinct ids of both columns, ascending, and the int32 position of every endpoint among them.
+
+    Ids from a range not much wider than their number are addressed directly, all others sorted. Where the ids are int32 and
+    already 0..n-1 the codes are the columns themselves, not copies. The columns have one dtype, int32 or int64, and may
+    differ in length.
+    """
+    columns = [column for column in (src, dst) if len(column)]
+    if not columns:
+        return src[:0], np.empty(0, np.int32), np.empty(0, np.int32)
+    low = int(min(column.min() for column in columns))
+    width = int(max(column.max() for column in columns)) - low + 1
+    if width > 4 * (len(src) + len(dst)) + PART:
+        both = np.concatenate([src, dst])
+        unsigned = both.astype(np.int64).view(np.uint64) ^ np.uint64(1 << 63)  # in the same order; differences fit
+        codes = dense_codes(unsigned, stable_argsort(unsigned))
+        ids = np.empty(int(codes.max()) + 1, src.dtype)
+        ids[codes] = both
+        return ids, codes[: len(src)], codes[len(src) :]
+    position = np.full(width, -1, np.int32)
+    for column in columns:
+        _mark(column, low, position)
+    found = np.flatnonzero(position == 0)
+    position[found] = np.arange(len(found))
+    ids = (found + low).astype(src.dtype)
+    if low == 0 and len(ids) == width and src.dtype == np.int32:
+        return ids, cast(Codes, src), cast(Codes, dst)
+    return ids, _looked_up(src, low, position), _looked_up(dst, low, position)
+
+
+@compiled
+def _mark(column, low, position):
+    """Set to 0 what occurs among low, low + 1, ..."""
+    for value in column:
+        position[value - low] = 0  # out
+
+
+@compiled
+def _looked_up(column, low, position):
+    codes = np.empty(len(column), np.int32)
+    for i in range(len(column)):
+        codes[i] = position[column[i] - low]
+    return codes
+
+
+# ---- events
 
 
 def place_symmetric(keys: Codes, n_keys: int, ticks: NDArray[Any]) -> tuple[Codes, NDArray[np.float64], Codes]:

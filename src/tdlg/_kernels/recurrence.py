@@ -48,17 +48,6 @@ def walk(gap, source, x, first, stop, step, rates, coefs, strict, emit, own, fre
 
 
 @compiled
-def take_lanes(x, column, first, stop, lanes):  # out: lanes
-    """Copy some columns of x, from `column` on, side by side; lanes without a column are 0."""
-    n_columns = min(lanes.shape[1], x.shape[1] - column)
-    for i in range(first, stop):
-        for c in range(n_columns):
-            lanes[i, c] = x[i, column + c]
-        for c in range(n_columns, lanes.shape[1]):
-            lanes[i, c] = 0.0
-
-
-@compiled
 def edge_sums(slots, per_event, column, first, stop, y):  # out: y
     """Column by column, y of an edge = the sum over its events.
 

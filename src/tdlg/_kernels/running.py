@@ -87,15 +87,6 @@ def add_keys(reads, rows, nodes, categories, ticks, n_used, table, keys, time, s
     return n_used
 
 
-@compiled
-def number_keys(values, n_used, table, keys, slots):  # out: table, keys, slots
-    """The slots of plain keys; one that has none gets the next. Returns the number of slots used."""
-    for k in range(values.size):
-        slots[k] = add_slot(values[k], n_used, table, keys)
-        n_used += slots[k] == n_used
-    return n_used
-
-
 def hash_table(n_used: int, keys: NDArray[np.int64]) -> NDArray[np.int32]:
     """A table from the hashes of the first keys to their slots, with places for as many as there is room for in `keys`."""
     table = np.full(1 << max(0, math.ceil(LOAD * len(keys)) - 1).bit_length(), -1, np.int32)

@@ -3,11 +3,14 @@
 Tuples of arrays that go together:
 
 events : the memory of events that are under way, by their row: nodes (n, 2), values to sum (n, E), known label and targets
-(n, 1 + T), step 1 of the columns about both ends (n, T, 8), levels of numbers (n, N), and their excesses (n, 3, N) over what
-is usual for the source, the destination and the pair.
+(n, 1 + T), step 1 of the columns about both ends (n, T, 8), levels of numbers (n, N), their excesses (n, 3, N) over what
+is usual for the source, the destination and the pair, how many edges of these three were before it (n, 3), ticks (n,), and
+what its label replaced in these three as the last of the rarest class: time and number of edges before it, both (n, 3).
 around : decayed sums by key: rates, time, last, sums (slots, scales, E + 1 + T), and what `last` is without an edge, (1,);
-number and sum of the levels of all the past (slots, N, 2); the positions of the excesses among the values, (N,); and whether
-each key of an edge is that of the source, the destination or the pair, (keys,), -1 for others.
+number and sum of the levels of all the past (slots, N, 2); the time of the last edge known to be of the rarest class
+(slots, 1), and how many edges there were in all, and before that one (slots, 2), or (slots, 0) without such; the positions
+of the excesses among the values, (N,); whether each key of an edge is that of the source, the destination or the pair,
+(keys,), -1 for others; and the position and sign of the target that tells the rarest class, (2,).
 ends, pairs : the sums of `two_ends` by node and by pair: rates (short, long), time, last (not used), sums (slots, 2, W) and
 (slots, 2, 2 W), as in `around`.
 rings : the last labelled edges of each node: ring by node and end (n, 2) or -1; by ring the number of edges (n,), the
@@ -64,11 +67,12 @@ def run(
     writer : see `_write`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : where the rows begin.
     """
     ticks, rows, slots, end_slots, pair_slots, own = queries
-    rates, time, last, sums, never, usual, _, _ = around
+    rates, time, last, sums, never, usual, labelled, counts, _, _, _ = around
     places, smoothing = writer[0], writer[4][0]
-    n_scales, n_values, n_matches = sums.shape[1], sums.shape[2], slots.shape[1]
+    n_scales, n_values, n_matches, has_rare = sums.shape[1], sums.shape[2], slots.shape[1], counts.shape[1] > 0
     block, gaps = np.empty((n_matches, n_scales, n_values, EVENTS_WRITTEN)), np.empty((n_matches, EVENTS_WRITTEN))
     unusual = np.zeros((n_matches, usual.shape[1], EVENTS_WRITTEN))
+    since = np.zeros((n_matches, 2 if has_rare else 0, EVENTS_WRITTEN))
     scratch = _scratch(two_ends, events)
     wanted = columns.shape[0] > 0
     at, n_absorbed = 0, absorbed[0].size
@@ -85,6 +89,15 @@ def run(
             if places[m] >= 0:
                 levels, excess = events[4][rows[row]], events[5][rows[row], places[m]]
                 _compare_with_usual(slots[row, m], levels, usual, smoothing, unusual[m, :, b], excess)
+            if places[m] >= 0 and has_rare:
+                slot, n_before = slots[row, m], 0.0
+                since[m, 0, b] = np.inf
+                if slot >= 0:
+                    n_before = counts[slot, 0]
+                    if labelled[slot, 0] != never[0]:
+                        since[m, 0, b] = np.float64(ticks[row] - labelled[slot, 0])
+                        since[m, 1, b] = n_before - counts[slot, 1] - 1.0
+                events[6][rows[row], places[m]] = n_before
         if not wanted:
             continue
         for m in range(n_matches):
@@ -101,7 +114,7 @@ def run(
                 for v in range(n_values):
                     block[m, k, v, b] = factor * sums[slot, k, v]
         if b == EVENTS_WRITTEN - 1 or row == ticks.size - 1:
-            _write(block, gaps, unusual, own, row - b, b + 1, writer, start, columns)
+            _write(block, gaps, unusual, since, own, row - b, b + 1, writer, start, columns)
     for rest in range(at, n_absorbed):
         _absorb_one(rest, absorbed, events, around, two_ends, scratch)
 
@@ -118,23 +131,24 @@ def _compare_with_usual(slot, levels, usual, smoothing, unusual, excess):  # out
 
 
 @compiled
-def _write(block, gaps, unusual, own, first_row, n, writer, start, columns):  # out: columns
+def _write(block, gaps, unusual, since, own, first_row, n, writer, start, columns):  # out: columns
     """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
 
-    writer : which excesses each match compares (matches,), -1 for none, first column of each match, `compared` and `amounts`
-    of `write_columns`, smoothing and spread, the first column about both ends, the number of values that are not labels, and
-    the means of `_write_two_ends`.
+    writer : which of source, destination and pair each match is about (matches,), -1 for others, first column of each
+    match, `compared` and `amounts` of `write_columns`, smoothing and spread, the first column about both ends, the number
+    of values that are not labels, and the means of `_write_two_ends`.
     """
     places, first, compared, amounts, numbers, _, n_own_sums, _ = writer
     for m in range(block.shape[0]):
         some = compared if places[m] >= 0 else compared[:0]
         above = unusual[m, :, :n] if places[m] >= 0 else unusual[m, :0, :n]
+        passed = since[m, :, :n] if places[m] >= 0 else since[m, :0, :n]
         sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
         if labels.shape[1] == 1:  # there are no targets
             labels = labels[:0]
         part, smoothing, spread = columns[first[m] : first[m + 1]], numbers[0], numbers[1]
         pauses, mine, place = gaps[m : m + 1, :n], own[first_row:], start + first_row
-        write_columns(sums, labels, pauses, above, mine, some, amounts, smoothing, spread, place, part)
+        write_columns(sums, labels, pauses, above, passed, mine, some, amounts, smoothing, spread, place, part)
 
 
 # ---- what happened
@@ -152,12 +166,14 @@ def absorb(absorbed, events, around, two_ends):  # out: around, two_ends
 def _absorb_one(at, absorbed, events, around, two_ends, scratch):  # out: around, two_ends, scratch
     """Add an edge, or a label that became known, to the sums of all its keys."""
     ticks, rows, is_label, sign, slots, _, _ = absorbed
-    rates, time, last, sums, _, usual, excesses, places = around
+    rates, time, last, sums, never, usual, labelled, counts, excesses, places, rare = around
     tick, row, values = ticks[at], rows[at], scratch[4]
     for k in range(slots.shape[1]):
         slot = slots[at, k]
         if is_label[at]:
             decay_and_add(slot, tick, sign[at], events[2][row], events[1].shape[1], rates, time, sums)
+            if places[k] >= 0 and counts.shape[1] > 0 and rare[1] * events[2][row, 1 + rare[0]] > 0:
+                _note_label(slot, sign[at], row, places[k], events, labelled, counts, never)
             continue
         values[:] = events[1][row]
         for v in range(excesses.size if places[k] >= 0 else 0):
@@ -168,8 +184,21 @@ def _absorb_one(at, absorbed, events, around, two_ends, scratch):  # out: around
                 usual[slot, v, 1] += sign[at] * level
         decay_and_add(slot, tick, sign[at], values, 0, rates, time, sums)
         last[slot] = max(last[slot], tick)
+        if places[k] >= 0 and counts.shape[1] > 0:
+            counts[slot, 0] += sign[at]
     if two_ends[3] > 0 and events[0][row, SRC] != events[0][row, DST]:
         _absorb_two_ends(at, absorbed, events, two_ends, scratch)
+
+
+@compiled
+def _note_label(slot, sign, row, place, events, labelled, counts, never):  # out: events, labelled, counts
+    """Note the last edge known to be of the rarest class; if its label is taken back, the one that it replaced."""
+    edge_tick, replaced, n_replaced = events[7][row], events[8], events[9]
+    if sign > 0.0 and (labelled[slot, 0] == never[0] or edge_tick >= labelled[slot, 0]):
+        replaced[row, place], n_replaced[row, place] = labelled[slot, 0], counts[slot, 1]
+        labelled[slot, 0], counts[slot, 1] = edge_tick, events[6][row, place]
+    elif sign < 0.0 and edge_tick == labelled[slot, 0]:
+        labelled[slot, 0], counts[slot, 1] = replaced[row, place], n_replaced[row, place]
 
 
 @compiled

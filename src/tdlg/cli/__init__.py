@@ -1,22 +1,19 @@
-"""The command `tdlg`: each command reads its arguments, makes a few library calls, and prints the result.
+"""The command `tdlg`: each command reads its options, calls the library, and prints the result.
 
-Tables go to stdout and messages to stderr. Heavy imports wait until a command needs them.
+Tables go to stdout and messages to stderr. A command's file is imported when the command runs, and what takes long to import
+inside the command.
 """
 
 import os
 import sys
 
 try:
-    from tdlg.cli.app import app, run_app
-    from tdlg.cli.commands import classify, embed, links, live, models, network, outliers, rank, serve, study
+    from tdlg.cli.group import app, run_app
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
-    raise SystemExit(130) from None  # the same as in `app`, which is not imported yet
+    raise SystemExit(130) from None  # the same as in `group`, which is not imported yet
 
 __all__ = ["app", "main"]
-
-for module in (classify, outliers, links, rank, embed, models, live, serve, network, study):
-    module.register(app)
 
 
 def main() -> None:

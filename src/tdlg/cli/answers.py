@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tdlg.cli.labels import plain_classes
 from tdlg.cli.output import DIGITS
 
 if TYPE_CHECKING:
@@ -16,18 +15,11 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.estimator import Scored
 
-__all__ = ["answers", "explained", "kind_of", "meaning", "meaning_of_two", "positive_label", "spread", "two_classes"]
-
 
 def kind_of(model: Any) -> str:
     """The kind of a model: "classifier", "regressor", "outlier_detector", "transformer", or "links".
 
     The kind comes from the scikit-learn tags of the estimator; scikit-learn has no estimator type for link predictors.
-
-    Parameters
-    ----------
-    model
-        A model, fitted or not.
     """
     from sklearn.utils import get_tags
 
@@ -36,15 +28,7 @@ def kind_of(model: Any) -> str:
 
 
 def answers(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
-    """The columns that a model adds to a table.
-
-    Parameters
-    ----------
-    model
-        A fitted model of any kind.
-    edges
-        The edges to score; or, for a classifier or regressor, what `model.scored` returned for them.
-    """
+    """The columns that a model adds to a table."""
     columns: dict[str, Callable[[Any, Any], dict[str, Any]]] = {
         "classifier": _class_columns,
         "regressor": lambda model, edges: {"predicted": _short(_values(model, edges))},
@@ -76,6 +60,7 @@ def _class_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
     import numpy as np
 
     from tdlg.explain.positive import positive_of
+    from tdlg.tables.labels import plain_classes
 
     probability = _values(model, edges)
     best = probability.argmax(axis=1)
@@ -84,28 +69,19 @@ def _class_columns(model: Any, edges: TemporalEdges | Scored) -> dict[str, Any]:
 
 
 def positive_label(model: Any) -> Any:
-    """The positive class of a fitted classifier, with whole numbers as integers; None for other models.
-
-    Parameters
-    ----------
-    model
-        A fitted model.
-    """
+    """The positive class of a fitted classifier, with whole numbers as integers; None for other models."""
     from tdlg.explain.positive import positive_of
+    from tdlg.tables.labels import plain_classes
 
     return plain_classes(model.classes_).tolist()[positive_of(model)] if kind_of(model) == "classifier" else None
 
 
 def two_classes(model: Any) -> tuple[Any, Any] | None:
-    """Both classes of a classifier with two classes, the positive class last; None for other models.
-
-    Parameters
-    ----------
-    model
-        A fitted model.
-    """
+    """Both classes of a classifier with two classes, the positive class last; None for other models."""
     if kind_of(model) != "classifier" or len(model.classes_) != 2:
         return None
+    from tdlg.tables.labels import plain_classes
+
     positive = positive_label(model)
     (other,) = (value for value in plain_classes(model.classes_).tolist() if value != positive)
     return other, positive
@@ -131,7 +107,7 @@ def spread(values: Any, selected: NDArray[np.bool_]) -> pl.Series:
 def meaning(model: Any) -> str:
     """A note that says what the column "probability" of a fitted classifier is the probability of.
 
-    Its `label_name_` is the name of the label, or a condition such as "(stars > 3)", see `label_in_words`.
+    Its `label_name_` is the name of the label, or a condition such as "(stars > 3)", see `LabelRule.named`.
     """
     both, label = two_classes(model), getattr(model, "label_name_", None)
     if both is not None and label is not None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.answers import answers, spread
-from tdlg.cli.output import DIGITS
-from tdlg.cli.terminal import working
+from tdlg.cli.output import DIGITS, working
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -19,73 +16,9 @@ if TYPE_CHECKING:
     from tdlg.live.state import Answer
 
 __all__ = [
-    "Ahead",
-    "AlertsPerDay",
-    "AllowMissing",
-    "IdColumn",
-    "Keep",
-    "LateEvents",
-    "StateFolder",
-    "Threshold",
     "answer_columns",
     "answer_line",
     "open_live",
-]
-
-StateFolder = Annotated[
-    Path,
-    typer.Option(
-        "--state",
-        metavar="DIR",
-        help="Folder with all that was scored and learnt before. A new one is made if it does not exist.",
-    ),
-]
-IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="Column or field of the event id, by which repetitions and later labels are recognised. By default an id is "
-        "made of source, destination and time.",
-    ),
-]
-Keep = Annotated[
-    str | None,
-    typer.Option(metavar="DURATION", help="How long the log is kept, for example 400d. By default all of it is kept."),
-]
-LateEvents = Annotated[
-    Literal["score", "refuse"] | None,
-    typer.Option(
-        help="What to do with events that are before the latest one: score them as of now (default), or refuse."
-    ),
-]
-Ahead = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION",
-        help="How far an event may be ahead of the latest one, for example 30d; a later one is refused. By default "
-        "twice the longest time scale. Events that are not in the future are always accepted.",
-    ),
-]
-AllowMissing = Annotated[
-    bool | None,
-    typer.Option(
-        "--allow-missing/--no-allow-missing",
-        help="Whether an event may lack the field of a feature. By default it is refused: what is unknown is null.",
-        show_default=False,
-    ),
-]
-Threshold = Annotated[
-    float | None,
-    typer.Option(
-        help="Score from which on an event is an alert. By default as many events as --alerts-per-day reach it."
-    ),
-]
-AlertsPerDay = Annotated[
-    float | None,
-    typer.Option(
-        metavar="NUMBER", help="About how many alerts there are per day. By default 20, at most 5 % of events."
-    ),
 ]
 
 

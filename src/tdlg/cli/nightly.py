@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from tdlg.cli.live import answer_columns, open_live
 from tdlg.cli.options import Columns, Late
-from tdlg.cli.table import Table
-from tdlg.cli.terminal import count, note, progress, warn
+from tdlg.cli.output import count, note, progress, warn
 from tdlg.exceptions import ParameterError, ReadError
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
+    from tdlg.io.read import Table
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer
 

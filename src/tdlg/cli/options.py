@@ -1,4 +1,4 @@
-"""Options that several commands share: the columns of the table, the output file and the seed."""
+"""Options that several commands share, and how their values are read."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -10,33 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-__all__ = [
-    "Columns",
-    "EdgesPath",
-    "EngineAddress",
-    "Evaluate",
-    "KnownLabel",
-    "LabelDelay",
-    "LabelTime",
-    "Late",
-    "Memory",
-    "Missing",
-    "ModelPath",
-    "Output",
-    "Positive",
-    "Save",
-    "Seed",
-    "Top",
-    "as_usage",
-    "duration",
-    "example",
-    "given_options",
-    "late_labels",
-    "needs_label",
-    "number_or_text",
-    "with_columns",
-    "with_columns_except",
-]
+from tdlg.exceptions import ParameterError
 
 EdgesPath = Annotated[
     Path,
@@ -46,6 +20,10 @@ EdgesPath = Annotated[
     ),
 ]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that another command wrote with --save.")]
+ModelOrNot = Annotated[
+    Path | None,
+    typer.Argument(metavar="[MODEL]", help="Model file that another command wrote with --save; for a new state only."),
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -61,12 +39,20 @@ Seed = Annotated[
     typer.Option(min=0, max=2**32 - 1, help="Random seed; the same seed gives the same result."),
 ]
 Top = Annotated[int, typer.Option(min=1, help="Number of rows in the result.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="Time of the interactions to predict, for example 2024-06-01; only rows strictly before it are used. By "
+        "default all rows are used, and the time is the latest one.",
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option(
         metavar="SIZE",
-        help="Memory limit, for example 2GB. A parquet file, or a folder of them, is then processed on disk, next to the "
-        "output. By default this is done for folders, and for files that do not fit into the free memory.",
+        help="Memory limit, for example 2GB. The table is then processed on disk, next to the output. By default this "
+        "is done for folders of parquet files, and for files that do not fit into the free memory.",
     ),
 ]
 EngineAddress = Annotated[
@@ -78,6 +64,7 @@ EngineAddress = Annotated[
         "temporary files must be on a path or a store that all machines see. By default this machine does the work.",
     ),
 ]
+LabelColumn = Annotated[str, typer.Option(metavar="COLUMN", help="Label column: name or 0-based position.")]
 Positive = Annotated[
     str | None,
     typer.Option(
@@ -118,7 +105,87 @@ LabelDelay = Annotated[
         "delay.",
     ),
 ]
-Evaluate = Literal["random", "time"]
+Evaluate = Literal["random", "forecast", "stream"]
+EVALUATE_HELP = (
+    "Hold out known labels: random ones; the latest ones (forecast); or the latest ones, each of which counts for later "
+    "rows from when it became known (stream)."
+)
+RankingMethod = Annotated[
+    Literal["trees", "recency"] | None,
+    typer.Option(
+        help="trees: learnt from the table, needs LightGBM; recency: the latest partners first. By default trees if "
+        "LightGBM is installed and the table is long enough."
+    ),
+]
+
+# ---- of live models
+
+StateFolder = Annotated[
+    Path,
+    typer.Option(
+        "--state",
+        metavar="DIR",
+        help="Folder with all that was scored and learnt before. A new one is made if it does not exist.",
+    ),
+]
+IdColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="Column or field of the event id, by which repetitions and later labels are recognised. By default an id is "
+        "made of source, destination and time.",
+    ),
+]
+Keep = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="How long the log is kept, for example 400d. By default all of it is kept."),
+]
+LateEvents = Annotated[
+    Literal["score", "refuse"] | None,
+    typer.Option(
+        help="What to do with events that are before the latest one: score them as of now (default), or refuse."
+    ),
+]
+Ahead = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="How far an event may be ahead of the latest one, for example 30d; a later one is refused. By default "
+        "twice the longest time scale. Events that are not in the future are always accepted.",
+    ),
+]
+AllowMissing = Annotated[
+    bool | None,
+    typer.Option(
+        "--allow-missing/--no-allow-missing",
+        help="Whether an event may lack the field of a feature. By default it is refused: what is unknown is null.",
+        show_default=False,
+    ),
+]
+Threshold = Annotated[
+    float | None,
+    typer.Option(
+        help="Score from which on an event is an alert. By default as many events as --alerts-per-day reach it."
+    ),
+]
+AlertsPerDay = Annotated[
+    float | None,
+    typer.Option(metavar="NUMBER", help="Number of alerts that somebody can check per day. By default 20."),
+]
+
+
+def field_option(role: str, example: str) -> Any:
+    """An option for the name of a field of events."""
+    return typer.Option(metavar="FIELD", help=f"Field of the {role}, for example {example}. Stored with the state.")
+
+
+SrcField = Annotated[str | None, field_option("source", "customer")]
+DstField = Annotated[str | None, field_option("destination", "terminal")]
+TimeField = Annotated[str | None, field_option("time", "when")]
+
+
+# ---- values
 
 
 def number_or_text(text: str) -> float | str:
@@ -130,21 +197,10 @@ def number_or_text(text: str) -> float | str:
 
 
 def duration(text: str | None, option: str, *, zero: bool = False) -> float | str | None:
-    """A duration such as 7d, or a number where the times are numbers, as the library takes it.
-
-    Parameters
-    ----------
-    text
-        The value of the option; None if it is not given.
-    option
-        The name of the option, for the message.
-    zero
-        Whether 0 is allowed; by default it is not.
-    """
+    """A duration such as 7d, or a number where the times are numbers, as the library takes it; zero : 0 is allowed."""
     if text is None:
         return None
     from tdlg.clock import as_seconds
-    from tdlg.exceptions import ParameterError
 
     value = number_or_text(text)
     try:
@@ -153,23 +209,24 @@ def duration(text: str | None, option: str, *, zero: bool = False) -> float | st
         number = -1.0
     if 0 < number < float("inf") or (zero and number == 0):
         return value
-    raise typer.BadParameter(
-        f"it must be a duration such as 7d, 12h, 30min or 90s, or a positive number. Got {text!r} instead.",
-        param_hint=option,
-    )
+    problem = f"it must be a duration such as 7d, 12h, 30min or 90s, or a positive number. Got {text!r} instead."
+    raise wrong(option, problem)
+
+
+def wrong(option: str, problem: str) -> typer.BadParameter:
+    """The error for an option whose value is wrong, whatever the table."""
+    return typer.BadParameter(problem, param_hint=option)
 
 
 @contextmanager
 def as_usage(parameter: str, option: str) -> Iterator[None]:
     """Let an error of the library about this parameter be one about the option."""
-    from tdlg.exceptions import ParameterError
-
     try:
         yield
     except ParameterError as error:
         if error.parameter != parameter:
             raise
-        raise typer.BadParameter(error.problem, param_hint=option) from None
+        raise wrong(option, error.problem) from None
 
 
 def given_options(**options: Any) -> Any:
@@ -190,20 +247,12 @@ class Late(NamedTuple):
 
 
 def late_labels(label: str | None, label_time: str | None, label_delay: str | None) -> Late:
-    """Check the options about late labels.
-
-    Parameters
-    ----------
-    label, label_time, label_delay
-        The values of the options; None if they are not given.
-    """
+    """Check the options about late labels."""
     if label_time is not None and label_delay is not None:
-        raise typer.BadParameter(
-            "it says the same as --label-time in another way. Leave out one of the two.", param_hint="--label-delay"
-        )
+        raise wrong("--label-delay", "it says the same as --label-time in another way. Leave out one of the two.")
     needs_label(label, label_time=label_time, label_delay=label_delay)
     late = Late(label_time, label_delay)
-    duration(label_delay, "--label-delay", zero=True)  # is refused before any work is done
+    _ = late.delay  # is refused before any work is done
     return late
 
 
@@ -211,10 +260,11 @@ def needs_label(label: str | None, **options: str | None) -> None:
     """Refuse options about labels, if no label column is given."""
     for name, value in options.items():
         if label is None and value is not None:
-            raise typer.BadParameter(
-                "it needs --label, which is missing. Give the label column with --label.",
-                param_hint=f"--{name.replace('_', '-')}",
-            )
+            problem = "it needs --label, which is missing. Give the label column with --label."
+            raise wrong(f"--{name.replace('_', '-')}", problem)
+
+
+# ---- columns
 
 
 @dataclass(frozen=True)
@@ -275,35 +325,25 @@ class Columns:
     ] = None
 
 
+def with_columns(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add the options of `Columns`, which the command gets as one argument, but those that would have no effect on it."""
+    names = [field.name for field in fields(Columns) if field.name not in left_out]
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def run(**given: Any) -> None:
+            columns = Columns(**{name: given.pop(name) for name in names})
+            command(**given, columns=columns)
+
+        own = [one for one in inspect.signature(command, eval_str=True).parameters.values() if one.name != "columns"]
+        shared = [one for name, one in inspect.signature(Columns).parameters.items() if name in names]
+        every = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in (*own, *shared)]
+        run.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+        return run
+
+    return decorated
+
+
 def example(*lines: str) -> str:
     """The example at the end of a help text; its line breaks are kept."""
     return "\b\n" + "\n".join(["Example:", *(f"  {line}" for line in lines)])
-
-
-def with_columns(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of `Columns` to a command, which receives them as one argument, `columns`."""
-    return with_columns_except()(command)
-
-
-def with_columns_except(*left_out: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator like `with_columns` for a command on which these options would have no effect."""
-    return lambda command: _with_columns(command, left_out)
-
-
-def _with_columns(command: Callable[..., None], left_out: tuple[str, ...]) -> Callable[..., None]:
-    names = [field.name for field in fields(Columns) if field.name not in left_out]
-    own = [given for given in inspect.signature(command, eval_str=True).parameters.values() if given.name != "columns"]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        columns = Columns(**{name: given.pop(name) for name in names})
-        command(**given, columns=columns)
-
-    shared = [
-        given.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, given in inspect.signature(Columns).parameters.items()
-        if name in names
-    ]
-    mine = [given.replace(kind=inspect.Parameter.KEYWORD_ONLY) for given in own]
-    run.__signature__ = inspect.Signature([*mine, *shared])  # type: ignore[attr-defined]
-    return run

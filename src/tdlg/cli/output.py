@@ -1,47 +1,210 @@
-"""Writing of tables: to a file (complete or not at all), to a pipe, or to a terminal."""
+"""What commands print and write: messages on stderr, tables to files, pipes and terminals, progress, and Ctrl-C."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tdlg.atomic import is_special, new_file
-from tdlg.cli.terminal import count, is_terminal, note, show
+from tdlg.cli.options import wrong
 from tdlg.exceptions import ParameterError
+from tdlg.io.files import JSON_LINES, PARQUET
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["check_folder", "check_model_file", "check_output", "give", "keep_model", "rounded"]
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 STDOUT = "-"
 DIGITS = 6
 ROWS_AS_TEXT = 100_000  # rows that are turned into text at once
+MOST_COLUMNS = 9  # of a table, shown on a terminal
+CELL = 40  # characters of a value that are shown
+EXACT = 1e4  # larger numbers, such as times, are shown with all digits
+WIDE = "reason"  # the column that is never shortened
+
+quiet = False  # whether messages that are neither warnings nor errors are left out
+_interrupted_by = 0  # the number of the signal
+
+
+# ---- Ctrl-C, which compiled code may turn into another error, or swallow
+
+
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Handle a signal: record it, and end the command."""
+    global _interrupted_by
+    _interrupted_by = number
+    raise KeyboardInterrupt
+
+
+def was_interrupted() -> int:
+    """The number of the signal that ends the command; 0 if none came."""
+    return _interrupted_by
+
+
+def check_interrupt() -> None:
+    """Raise KeyboardInterrupt if compiled code swallowed it, so that no incomplete result is used."""
+    if _interrupted_by:
+        raise KeyboardInterrupt
+
+
+# ---- messages
+
+
+def note(text: str) -> None:
+    """Print a message on stderr, unless --quiet is given."""
+    if not quiet:
+        typer.secho(one_line(text, keep="\n"), err=True, color=_colour())
+
+
+def warn(text: str) -> None:
+    """Print a warning on stderr."""
+    typer.secho(f"warning: {one_line(text)}", err=True, fg="yellow", bold=True, color=_colour())
+
+
+def red(text: str) -> None:
+    """Print an error on stderr."""
+    typer.secho(one_line(text), err=True, fg="red", color=_colour())
+
+
+def one_line(text: str, keep: str = "") -> str:
+    r"""The text without line breaks and control characters.
+
+    Examples
+    --------
+    >>> one_line("a\nb")
+    'a b'
+    """
+    text = text if keep else " ".join(text.split("\n"))
+    return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """A number with its noun, for example "1 edge" or "2,000 edges"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines with aligned columns."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(lines)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether the stream is a terminal."""
+    return bool(stream.isatty())
+
+
+def _colour() -> bool | None:
+    return False if os.environ.get("NO_COLOR") else None  # None: on a terminal only
+
+
+# ---- tables
+
+
+def show(frame: pl.DataFrame, rows: int) -> None:
+    """Print the first rows of a table on a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    names = frame.columns
+    half = MOST_COLUMNS // 2
+    chosen = names if len(names) <= MOST_COLUMNS else [*names[:half], None, *names[-half:]]
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in chosen:
+        is_number = name is not None and frame[name].dtype.is_numeric()
+        table.add_column(Text("..." if name is None else one_line(name)), justify="right" if is_number else "left")
+    for row in frame.head(rows).iter_rows(named=True):
+        table.add_row(*(Text("..." if name is None else _cell(row[name], name)) for name in chosen))
+    Console(highlight=False).print(table)
+
+
+def _cell(value: Any, name: str) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.4g}" if isinstance(value, float) and abs(value) < EXACT else one_line(str(value))
+    return text if len(text) <= CELL or name == WIDE else text[: CELL - 3] + "..."
+
+
+# ---- progress
+
+
+@contextmanager
+def working(text: str) -> Iterator[None]:
+    """Show a spinner for work without known progress; nothing if stderr is not a terminal."""
+    if quiet or not is_terminal(sys.stderr):
+        yield
+        check_interrupt()
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
+        bar.add_task(text, total=None)
+        yield
+        check_interrupt()
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[int, int, str], None]]:
+    """A progress bar with the remaining time, updated by calls with (done, total, text); nothing if stderr is no terminal.
+
+    An update stops the work if Ctrl-C was pressed.
+    """
+    if quiet or not is_terminal(sys.stderr):
+        yield lambda done, total, text: check_interrupt()
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    text = TextColumn("{task.description}", markup=False)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), text, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(done: int, total: int, text: str) -> None:
+            check_interrupt()
+            bar.update(task, completed=done, total=total, description=text)
+
+        yield show
+
+
+# ---- files
 
 
 def check_output(path: Path | None) -> None:
     """Refuse an output file that cannot be written, before any work is done."""
     if path is None or str(path) == STDOUT:
         return
-    from tdlg.tables.paths import JSON_LINES, PARQUET
 
     kind = _kind(path)
     if kind not in (*SEPARATORS, *PARQUET, *JSON_LINES) and not is_special(path):
-        raise typer.BadParameter(
+        raise wrong(
+            "--output",
             f"the file must end in .csv, .tsv or .jsonl, also with .gz, or in .parquet. Got {str(path)!r} instead.",
-            param_hint="--output",
         )
     if kind in PARQUET and _is_packed(path):
-        raise typer.BadParameter(
-            f"parquet is packed already, and not read from a .gz. Leave out the .gz of {str(path)!r}.",
-            param_hint="--output",
+        raise wrong(
+            "--output", f"parquet is packed already, and not read from a .gz. Leave out the .gz of {str(path)!r}."
         )
     check_folder(path)
 
@@ -85,18 +248,7 @@ def give(
 ) -> None:
     """Write a table to a file or to stdout: csv in a pipe, the first rows on a terminal.
 
-    Parameters
-    ----------
-    frame
-        The table.
-    output
-        The file to write; stdout by default.
-    first
-        Column to sort by on a terminal, highest values first. By default the order of the table.
-    rows
-        Number of rows to show on a terminal.
-    shown
-        Columns to show on a terminal; all by default.
+    On a terminal: first : the column to sort by, highest values first; rows : how many; shown : which columns.
     """
     if output is not None and str(output) != STDOUT:
         _write(frame, output)
@@ -120,15 +272,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def rounded(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
-    """The table with these computed columns rounded to the significant digits that are shown; times stay exact.
-
-    Parameters
-    ----------
-    frame
-        The table.
-    names
-        Columns of numbers; names that the table does not have are ignored.
-    """
+    """The table with these computed columns, where it has them, rounded to the digits that are shown; times stay exact."""
     import polars as pl
 
     return frame.with_columns(pl.col(name).round_sig_figs(DIGITS) for name in names if name in frame.columns)
@@ -161,7 +305,6 @@ def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    from tdlg.tables.paths import PARQUET
 
     kind = _kind(path)
     with new_file(path) as file:
@@ -177,7 +320,6 @@ def _write(frame: pl.DataFrame, path: Path) -> None:
 
 
 def _write_text(frame: pl.DataFrame, file: Any, kind: str) -> None:
-    from tdlg.tables.paths import JSON_LINES
 
     for start in range(0, max(len(frame), 1), ROWS_AS_TEXT):
         block = frame[start : start + ROWS_AS_TEXT]

@@ -1,14 +1,13 @@
 from .blocks import BlockSample as BlockSample
-from .blocks import BlockValues as BlockValues
 from .blocks import TemporalBlockModel as TemporalBlockModel
 from .blocks import make_tsbm as make_tsbm
-from .files import dataset_file as dataset_file
-from .files import is_available as is_available
+from .fetch import dataset_file as dataset_file
+from .fetch import is_available as is_available
 from .load import dataset_table as dataset_table
 from .load import describe as describe
 from .load import load_dataset as load_dataset
-from .payment_file import write_payments as write_payments
 from .payments import Payments as Payments
 from .payments import make_payments as make_payments
+from .payments import write_payments as write_payments
 from .registry import DATASETS as DATASETS
 from .registry import Dataset as Dataset

@@ -1,4 +1,4 @@
-"""The temporal stochastic block model of the paper, and the means of its line graph and node embeddings."""
+"""The temporal stochastic block model of the paper: edges whose communities are visible only if the times are used."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tdlg.checks import as_generator, check_choice, check_count, is_number
-from tdlg.datasets.block_checks import OWNER, checked_intra, checked_sizes, one_a_period
-from tdlg.datasets.block_means import mean_decay, shares_of_degree
+from tdlg.checks import as_generator, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.linegraph.decay import Decay
 
-__all__ = ["BlockSample", "BlockValues", "TemporalBlockModel", "make_tsbm"]
+__all__ = ["BlockSample", "TemporalBlockModel", "make_tsbm"]
 
 Floats = NDArray[np.float64]
+Shares = float | tuple[tuple[float, ...], ...]
+
+OWNER = "TemporalBlockModel"  # in the messages of checks
 
 LETTERS = "UVWXYZ"  # names of up to six communities, from the paper's U and V
 
@@ -67,8 +67,7 @@ def make_tsbm(
     Returns
     -------
     BlockSample
-        The edges, with their kinds (a kind is a block in a period) and the communities of the nodes; its `model` has the
-        closed forms.
+        The edges, with their kinds (a kind is a block in a period) and the communities of the nodes.
 
     Notes
     -----
@@ -99,7 +98,7 @@ def make_tsbm(
 
 @dataclass(frozen=True)
 class TemporalBlockModel:
-    """A temporal stochastic block model: its blocks, their numbers of edges, and closed forms of their means.
+    """A temporal stochastic block model: its blocks and their numbers of edges.
 
     Parameters
     ----------
@@ -108,23 +107,11 @@ class TemporalBlockModel:
 
     Examples
     --------
-    >>> from tdlg import Gaussian
     >>> from tdlg.datasets.blocks import TemporalBlockModel
     >>> model = TemporalBlockModel(time_stds=0)
     >>> model.counts
     array([[ 900,  900,  200],
            [ 100,  100, 1800]])
-
-    Proposition 1 of the paper, with a distance in time of 2 and a bandwidth of 1:
-
-    >>> model.expected_line_graph(Gaussian(1.0))
-              U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
-    U x U, 1      0.08         0      0.04   0.01083         0  0.005413
-    V x V, 1         0      0.08      0.04         0   0.01083  0.005413
-    U x V, 1      0.04      0.04      0.04  0.005413  0.005413  0.005413
-    U x U, 2   0.01083         0  0.005413      0.08         0      0.04
-    V x V, 2         0   0.01083  0.005413         0      0.08      0.04
-    U x V, 2  0.005413  0.005413  0.005413      0.04      0.04      0.04
     """
 
     n_nodes: int = 100
@@ -144,11 +131,11 @@ class TemporalBlockModel:
                 f"Got {degree} times {n_nodes} instead: make one of them even.",
                 parameter="degree",
             )
-        sizes = checked_sizes(self.communities, n_nodes)
-        intra = checked_intra(self.intra, len(sizes))
-        means = one_a_period("time_means", self.time_means, len(intra))
+        sizes = _checked_sizes(self.communities, n_nodes)
+        intra = _checked_intra(self.intra, len(sizes))
+        means = _one_a_period("time_means", self.time_means, len(intra))
         given = (self.time_stds,) * len(intra) if is_number(self.time_stds) else self.time_stds
-        stds = one_a_period("time_stds", given, len(intra))
+        stds = _one_a_period("time_stds", given, len(intra))
         if min(stds) < 0:
             raise ParameterError(
                 f"The 'time_stds' parameter must not be negative. Got {self.time_stds!r} instead.",
@@ -175,7 +162,7 @@ class TemporalBlockModel:
     @property
     def blocks(self) -> tuple[str, ...]:
         """Names of the blocks: first each community with itself, then each pair of two, such as "U x V"."""
-        return tuple(f"{self.names[a]} x {self.names[b]}" for a, b in self._blocks)
+        return tuple(f"{self.names[a]} x {self.names[b]}" for a, b in self.communities_of_blocks)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -201,8 +188,8 @@ class TemporalBlockModel:
         """Sample the edges, as `make_tsbm` does."""
         rng = as_generator(random_state)
         kind = np.repeat(np.arange(self.counts.size), self.counts.ravel())
-        period, block = np.divmod(kind, len(self._blocks))
-        a, b = self._blocks[block].T
+        period, block = np.divmod(kind, len(self.communities_of_blocks))
+        a, b = self.communities_of_blocks[block].T
         sizes, first = np.array(self.sizes), np.cumsum([0, *self.sizes[:-1]])
         src = rng.integers(sizes[a])
         dst = rng.integers(sizes[b] - (a == b))
@@ -211,138 +198,27 @@ class TemporalBlockModel:
         edges = TemporalEdges(src + first[a], dst + first[b], time, label=np.array(self.kinds)[kind])
         return BlockSample(edges, self.node_communities[edges.node_ids], kind, self)
 
-    # ---- closed forms
-
-    def expected_line_graph(self, decay: Decay) -> BlockValues:
-        """Compute the mean of H_ij for two different edges of each pair of kinds: the paper's Proposition 1.
-
-        It is exact for any number of nodes, and for times that vary. The diagonal of H is not random: it is 2 times k(0).
-
-        Parameters
-        ----------
-        decay
-            The decay of the line graph, with a bandwidth that does not depend on the sampled times: `Gaussian(0.5)`, not
-            `Gaussian(relative=0.1)`.
-
-        Returns
-        -------
-        BlockValues
-            The means, shape (n_kinds, n_kinds). NaN for a block without two distinct nodes.
-
-        Notes
-        -----
-        An edge with e_c ends in community c, of size s_c, has a given node of it with probability e_c / s_c. So two edges
-        share the sum over c of e_c e'_c / s_c nodes on average, for instance 8 / n if both are within the same half of n
-        nodes. This is multiplied by the mean of the decay between the two periods: gamma in the paper (also written lambda
-        there). Between times N(m1, v1) and N(m2, v2) a Gaussian of bandwidth s has the mean
-
-            s / sqrt(s^2 + v1 + v2) * exp(-(m1 - m2)^2 / (2 (s^2 + v1 + v2))).
-
-        The product is the Kronecker product of the paper, with the factors in the other order, because `kinds` are sorted
-        by period first.
-        """
-        ends = np.where(self._pairs[:, None] > 0, self._ends, math.nan)
-        shared = (ends / self.sizes) @ ends.T
-        return BlockValues(self.kinds, self.kinds, np.kron(self._gamma(decay), shared).astype(np.float64))
-
-    def expected_node_embeddings(self, decay: Decay, aggregate: Literal["mean", "sum"] = "mean") -> BlockValues:
-        """Compute the mean entry of `node_embeddings(edges, H)`: the paper's Proposition 2.
-
-        Each entry is for a node and an edge without that node, as in the paper's proof. It is exact for any number of
-        nodes, and for times that vary.
-
-        Parameters
-        ----------
-        decay
-            The same as for `expected_line_graph`.
-        aggregate
-            "mean" for the mean of the rows of a node's edges, provided that it has edges; "sum" for their sum.
-
-        Returns
-        -------
-        BlockValues
-            The means, shape (n_communities, n_kinds). A kind without edges has the values of one additional edge. NaN if
-            every possible edge of the kind contains the node, or if the node can have no edges to average.
-
-        Notes
-        -----
-        An edge f from the node to some node w contributes the decay if w is an end of the column's edge e, else 0. The
-        edges of each kind other than e contain the node with a known probability, and w is any other node of its
-        community: this gives the sum. For the mean, the number of edges of a kind that a node has is divided by its total
-        number of edges, D, a sum of independent binomials; its mean follows from E[1 / (1 + D)] = the integral of
-        E[z^D] over z from 0 to 1. As n grows, the means tend to 2 / n times the paper's matrix, and the sums to 2 degree
-        times as much.
-
-        Examples
-        --------
-        >>> from tdlg import Gaussian
-        >>> model = TemporalBlockModel(time_stds=0)
-        >>> model.expected_node_embeddings(Gaussian(1.0))
-           U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
-        U   0.01863  0.004435   0.01154  0.004509   0.01827    0.0114
-        V  0.004435   0.01863   0.01154   0.01827  0.004509    0.0114
-        """
-        check_choice("expected_node_embeddings", "aggregate", aggregate, ("mean", "sum"))
-        gamma = self._gamma(decay)
-        weigh = shares_of_degree if aggregate == "mean" else np.multiply
-        values = [
-            [self._node_entry(community, kind, gamma, weigh) for kind in range(self.counts.size)]
-            for community in range(len(self.sizes))
-        ]
-        return BlockValues(self.names, self.kinds, np.array(values))
-
-    def _node_entry(self, community: int, kind: int, gamma: Floats, weigh: Any) -> float:
-        """The mean entry of a node of the community and an edge of the kind without that node."""
-        period, block = divmod(kind, len(self._blocks))
-        own = np.arange(len(self.sizes)) == community
-        others = np.array(self.sizes) - own  # number of nodes in each community without the node itself
-        if np.any(self._ends[block] > others):
-            return math.nan
-        n_edges = np.maximum(self.counts - (np.arange(self.counts.size) == kind).reshape(self.counts.shape), 0)
-        touching = self._ends[:, community] / self.sizes[community]  # probability that an edge contains the node
-        partner = self._ends - own  # the community of its other end
-        adjacent = (partner / np.maximum(others, 1)) @ self._ends[block]  # how likely that is an end of the column's
-        usable = (touching > 0) & (self._pairs > 0)
-        weight = weigh(n_edges[:, usable], touching[usable])
-        return float(gamma[period] @ weight @ adjacent[usable])
-
-    def _gamma(self, decay: Decay) -> Floats:
-        """The mean of the decay between an edge of each period and another of each, shape (n_periods, n_periods)."""
-        if not isinstance(decay, Decay):
-            raise ParameterError(
-                f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead.",
-                parameter="decay",
-            )
-        mean, std = np.array(self.time_means, float), np.array(self.time_stds, float)
-        return mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
-
     # ---- blocks
 
     @cached_property
-    def _blocks(self) -> NDArray[np.int64]:
+    def communities_of_blocks(self) -> NDArray[np.int64]:
         """The two communities of each block, shape (n_blocks, 2)."""
         many = range(len(self.sizes))
         return np.array([(a, a) for a in many] + list(combinations(many, 2)))
 
-    @cached_property
-    def _ends(self) -> Floats:
-        """The number of ends that an edge of each block has in each community, shape (n_blocks, n_communities)."""
-        one = np.eye(len(self.sizes))
-        return one[self._blocks[:, 0]] + one[self._blocks[:, 1]]
-
     @property
-    def _pairs(self) -> NDArray[np.int64]:
+    def n_pairs(self) -> NDArray[np.int64]:
         """The number of pairs of distinct nodes of each block."""
-        sizes, (a, b) = np.array(self.sizes), self._blocks.T
+        sizes, (a, b) = np.array(self.sizes), self.communities_of_blocks.T
         return sizes[a] * (sizes[b] - (a == b)) // (1 + (a == b))
 
     def _shares(self, entry: Any) -> Floats:
         """The share of each block in a period, from an entry of `intra`."""
-        a, b = self._blocks.T
+        a, b = self.communities_of_blocks.T
         if not is_number(entry):
             shares = np.array(entry)[a, b]
             return shares / shares.sum()
-        of_pairs = [np.where(kept, self._pairs, 0) for kept in (a == b, a != b)]
+        of_pairs = [np.where(kept, self.n_pairs, 0) for kept in (a == b, a != b)]
         within, between = (pairs / max(pairs.sum(), 1) for pairs in of_pairs)
         return entry * within + (1 - entry) * between
 
@@ -350,7 +226,7 @@ class TemporalBlockModel:
         """Refuse edges in a block without two distinct nodes."""
         n_edges = self.n_nodes * self.degree // 2
         for period, (entry, counts) in enumerate(zip(self.intra, self.counts, strict=True)):
-            if counts[self._pairs > 0].sum() != n_edges:
+            if counts[self.n_pairs > 0].sum() != n_edges:
                 raise ParameterError(
                     f"The 'intra' parameter has edges in period {period + 1} for a block that has no two distinct nodes: "
                     f"the sizes are {self.sizes}. Got {entry!r}. Move that share to other blocks, or make the "
@@ -405,39 +281,91 @@ class BlockSample:
         return self.kind % len(self.model.blocks)
 
 
-@dataclass(frozen=True, eq=False)
-class BlockValues:
-    """A matrix `values` with the names of its `rows` and `columns`.
-
-    Examples
-    --------
-    >>> two = BlockValues(("U", "V"), ("U x V, 1",), np.array([[0.25], [0.5]]))
-    >>> float(two["V", "U x V, 1"])
-    0.5
-    """
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: Floats
-
-    def __getitem__(self, names: tuple[str, str]) -> np.float64:
-        row, column = names
-        if row not in self.rows or column not in self.columns:
-            raise KeyError(f"{names}: the rows are {', '.join(self.rows)}; the columns are {', '.join(self.columns)}")
-        return self.values[self.rows.index(row), self.columns.index(column)]
-
-    def __repr__(self) -> str:
-        lines = [["", *self.columns]]
-        lines += [[name, *(f"{value:.4g}" for value in row)] for name, row in zip(self.rows, self.values, strict=True)]
-        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join([line[0].ljust(width[0]), *map(str.rjust, line[1:], width[1:])]).rstrip() for line in lines
-        )
-
-
 def _rounded(wanted: Floats) -> NDArray[np.int64]:
     """Whole numbers with the same sum: rounded down, plus one for the largest remainders, the first ones if equal."""
     floor = np.floor(wanted).astype(np.int64)
     missing = round(wanted.sum()) - int(floor.sum())
     floor[np.argsort(-np.round(wanted - floor, 9), kind="stable")[:missing]] += 1
     return floor
+
+
+# ---- checks of the parameters
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
+    """The sizes of the communities, from their number or their sizes."""
+    if not _is_list(communities):
+        check_count(OWNER, "communities", communities, 1)
+        many = int(communities)
+        if many > n_nodes:
+            raise ParameterError(
+                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead.",
+                parameter="communities",
+            )
+        return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
+    for size in communities:
+        check_count(OWNER, "communities", size, 1)
+    sizes = tuple(map(int, communities))
+    if sum(sizes) != n_nodes:
+        raise ParameterError(
+            f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead.",
+            f"Pass n_nodes={sum(sizes)!r}, or other sizes.",
+            parameter="communities",
+        )
+    return sizes
+
+
+def _one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
+    """One finite number per period."""
+    numbers = list(values) if _is_list(values) else []
+    if len(numbers) != n_periods or not all(is_number(number) and math.isfinite(number) for number in numbers):
+        raise ParameterError(
+            f"The {name!r} parameter must have a finite number for each of the {n_periods} periods that 'intra' has. "
+            f"Got {values!r} instead.",
+            parameter=name,
+        )
+    return tuple(map(float, numbers))
+
+
+def _checked_intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
+    """For each period, the share of edges within communities, or a matrix of shares."""
+    if not _is_list(intra) or len(intra) == 0:
+        raise ParameterError(
+            f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead.",
+            parameter="intra",
+        )
+    wrong = [entry for entry in intra if is_number(entry) and not 0 <= entry <= 1]
+    if wrong:
+        raise ParameterError(
+            f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.",
+            parameter="intra",
+        )
+    return tuple(float(entry) if is_number(entry) else _matrix(entry, n_communities) for entry in intra)
+
+
+def _matrix(entry: Any, n_communities: int) -> tuple[tuple[float, ...], ...]:
+    try:
+        shares = np.array(entry, float)
+    except (TypeError, ValueError):
+        shares = np.empty(0)
+    if shares.shape != (n_communities, n_communities):
+        raise ParameterError(
+            f"An entry of the 'intra' parameter must be a share, or a matrix of shares with a row and a column for each of "
+            f"the {n_communities} communities. Got {entry!r} instead.",
+            parameter="intra",
+        )
+    upper, lower = np.triu(shares), np.tril(shares, -1)
+    mirrored = not lower.any() or np.array_equal(lower, np.triu(shares, 1).T)
+    if not (mirrored and np.all(shares >= 0) and abs(upper.sum() - 1) < 1e-9):
+        raise ParameterError(
+            f"A matrix in the 'intra' parameter must have shares of at least 0 that sum to 1 on and above the diagonal, and "
+            f"zeros or the same values below it. Got {entry!r} instead, which sums to {upper.sum():.6g} there.",
+            parameter="intra",
+        )
+    return tuple(tuple(row) for row in shares.tolist())

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
-from tdlg.datasets.files import dataset_file, is_available
+from tdlg.datasets.fetch import dataset_file, is_available
 from tdlg.datasets.registry import DATASETS, Dataset, named
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
@@ -192,18 +192,7 @@ def _labels(values: NDArray[Any], label: str, path: Path) -> NDArray[Any]:
 
 
 def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
-    """Count nodes, edges and days, and compute the per cent of labels above 0.
-
-    Parameters
-    ----------
-    edges
-        Edges whose times are seconds or datetimes.
-
-    Returns
-    -------
-    dict
-        "n_nodes"; "n_edges"; "days", from the first edge to the last, rounded (None without edges); and "positive", the
-        per cent of known labels above 0, to two decimals (None without numeric labels).
+    """Nodes, edges, days from the first edge to the last (rounded), and the per cent of labels above 0; None if unknown.
 
     Examples
     --------
@@ -222,19 +211,9 @@ def _positive(edges: TemporalEdges) -> float | None:
 
 
 def dataset_table(names: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """Recompute the figures of data sets from their files; data sets that are not on this machine have no figures.
+    """Recompute the figures of data sets, by default of all; those that are not on this machine are "not run: data".
 
-    Parameters
-    ----------
-    names
-        The data sets. By default all of `DATASETS`.
-
-    Returns
-    -------
-    list of dict
-        One dict per data set: "name", the figures of `describe`, and "status", which is "measured", or "not run: data" if
-        the file is not on this machine (nothing is downloaded) and the figures are None. Synthetic times have no days. The
-        published figures are in `DATASETS`.
+    Nothing is downloaded. Synthetic times have no days. The published figures are in `DATASETS`.
 
     Examples
     --------

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.checks import as_generator, check_count
+from tdlg.atomic import replacing, target_of
+from tdlg.checks import as_generator, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 
-__all__ = ["SCENARIOS", "Payments", "make_payments"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["SCENARIOS", "Payments", "make_payments", "write_payments"]
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -27,6 +32,10 @@ LARGE_SHARE, LARGE_FROM = 0.003, 250.0  # share of the payments; no genuine amou
 COMPROMISED_SHARE, COMPROMISED_DAYS, COMPROMISED_RATE = 0.08, (28, 70), 0.8  # terminals, days, their payments
 HUB_SHARE = 0.1  # of the payments, if there are hubs
 STOLEN_SHARE, STOLEN_DAYS, STOLEN_RATE, STOLEN_FACTOR = 0.1, (7, 21), 0.6, 5.0  # customers, days, their payments
+
+PAYMENTS_AT_ONCE = 1_000_000  # payments that are in memory at once
+ROW_GROUP = 500_000
+HOMES = 100_000  # customers whose terminals are searched at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,20 +143,20 @@ def make_payments(
     >>> edges.src[0], edges.dst[0], edges.features[0].tolist()
     ('customer 73', 'terminal 16', [52.41])
     """
-    n_customers, n_terminals = checked_numbers("make_payments", n, n_customers, n_terminals, hubs)
+    n_customers, n_terminals = _checked_numbers("make_payments", n, n_customers, n_terminals, hubs)
     rng = as_generator(random_state)
-    customer = sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
+    customer = _sampled(rng, rng.gamma(2.0, size=n_customers), n)  # payments per day differ between customers
     near, counts = within_reach(rng.random((n_customers, 2)), rng.random((n_terminals, 2)))
-    terminal = towards_hubs(rng, near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)], hubs)
-    of_day = seconds_of_day(rng, n)
+    terminal = _towards_hubs(rng, near[customer, (rng.random(n) ** 2 * counts[customer]).astype(np.int64)], hubs)
+    of_day = _seconds_of_day(rng, n)
     seconds = np.sort(rng.integers(0, DAYS, n) * 86_400 + of_day)
-    amount = genuine_amounts(rng, rng.uniform(5, 100, n_customers)[customer])
+    amount = _genuine_amounts(rng, rng.uniform(5, 100, n_customers)[customer])
     large = np.zeros(n, bool)
     large[rng.choice(n, _at_least_one(LARGE_SHARE, n), replace=False)] = True
-    spells = terminal_spells(rng, n_terminals), customer_spells(rng, n_customers)
-    scenario = scenarios(rng, large, (terminal, customer), spells, seconds / 86_400)
-    amount = fraud_amounts(rng, amount, scenario)
-    delay = label_delays(rng, n)
+    spells = _terminal_spells(rng, n_terminals), _customer_spells(rng, n_customers)
+    scenario = _scenarios(rng, large, (terminal, customer), spells, seconds / 86_400)
+    amount = _fraud_amounts(rng, amount, scenario)
+    delay = _label_delays(rng, n)
     time = START + seconds.astype("timedelta64[s]")
     edges = TemporalEdges(
         _names("customer", n_customers)[customer],
@@ -160,10 +169,84 @@ def make_payments(
     return Payments(edges, time + delay.astype("timedelta64[s]"), scenario)
 
 
-# ---- parts of it, which `payment_file` uses too
+def write_payments(
+    path: Any,
+    n: int,
+    random_state: Any = None,
+    *,
+    n_customers: int | None = None,
+    n_terminals: int | None = None,
+    hubs: int = 0,
+    unlabelled: float = 0.1,
+    callback: Callable[[int, int], object] | None = None,
+) -> None:
+    """Write payments such as those of `make_payments` to a parquet or csv file, sorted by time.
+
+    Memory grows with the customers and terminals, about 120 bytes each, and hardly with the payments: a million of them are
+    in memory at once, and of the day that is written, the times. The same seed gives the same file, but not the payments of
+    `make_payments` with that seed.
+
+    Parameters
+    ----------
+    path
+        The file to write: csv if its name ends in .csv, else parquet. Its columns are "customer" and "terminal" (text),
+        "time", "amount", "fraud" (1, 0, or missing) and "known", the time at which the label becomes known.
+    n
+        Number of payments.
+    random_state, n_customers, n_terminals, hubs
+        The same as for `make_payments`.
+    unlabelled
+        Share of the latest payments whose label is missing. 0.1 by default.
+    callback
+        Called with the numbers of payments written so far and in total.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from tdlg import read_edges, write_payments
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "payments.parquet"
+    >>> write_payments(path, 2000, random_state=0)
+    >>> read_edges(path, label="fraud")
+    TemporalEdges(2,000 edges, 59 nodes, 2025-01-01 to 2025-06-30, label: 2 values (200 unknown), 1 feature, bipartite)
+    """
+    from polars.io.plugins import register_io_source
+
+    n_customers, n_terminals = _checked_numbers("write_payments", n, n_customers, n_terminals, hubs)
+    if not is_number(unlabelled) or not 0 <= unlabelled < 1:
+        raise ParameterError(
+            f"The 'unlabelled' parameter of write_payments must be at least 0 and less than 1. Got {unlabelled!r} instead.",
+            parameter="unlabelled",
+        )
+    rng = as_generator(random_state)
+    world = _World.of(rng, n_customers, n_terminals)
+    per_day = rng.multinomial(n, np.full(DAYS, 1 / DAYS))
+    n_labelled = n - round(unlabelled * n)
+
+    def chunks(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
+        done = 0
+        for days in _days_of_chunks(per_day):
+            for seconds in _seconds(rng, np.repeat(days, per_day[days])):
+                frame = _frame(rng, world, seconds, hubs, n_labelled - done)
+                done += len(frame)
+                yield frame if wanted is None else frame.select(wanted)
+                if callback is not None:
+                    callback(done, n)
+
+    schema = _frame(np.random.default_rng(0), world, np.zeros(1, np.int64), hubs, 1).schema
+    rows = register_io_source(chunks, schema=schema)
+    with replacing(target_of(path)) as draft:
+        if str(path).lower().endswith(".csv"):
+            rows.sink_csv(draft, datetime_format="%Y-%m-%dT%H:%M:%S")
+        else:
+            rows.sink_parquet(draft, row_group_size=ROW_GROUP)
 
 
-def checked_numbers(owner: str, n: int, n_customers: int | None, n_terminals: int | None, hubs: int) -> tuple[int, int]:
+# ---- parts of both
+
+
+def _checked_numbers(
+    owner: str, n: int, n_customers: int | None, n_terminals: int | None, hubs: int
+) -> tuple[int, int]:
     """The numbers of customers and terminals; all numbers are checked."""
     check_count(owner, "n", n, 1)
     n_customers = max(2, n // 50) if n_customers is None else n_customers
@@ -178,39 +261,39 @@ def checked_numbers(owner: str, n: int, n_customers: int | None, n_terminals: in
     return n_customers, n_terminals
 
 
-def towards_hubs(rng: np.random.Generator, terminal: Codes, hubs: int) -> Codes:
+def _towards_hubs(rng: np.random.Generator, terminal: Codes, hubs: int) -> Codes:
     """The terminals of payments, of which a share goes to the first ones, the hubs."""
     if not hubs:
         return terminal
     return np.where(rng.random(len(terminal)) < HUB_SHARE, rng.integers(0, hubs, len(terminal)), terminal)
 
 
-def seconds_of_day(rng: np.random.Generator, n: int) -> Codes:
+def _seconds_of_day(rng: np.random.Generator, n: int) -> Codes:
     """Times of day, mostly around 14 o'clock."""
     return np.clip(rng.normal(14 * 3600, 4 * 3600, n), 0, 86_399).astype(np.int64)
 
 
-def genuine_amounts(rng: np.random.Generator, mean: Floats) -> Floats:
+def _genuine_amounts(rng: np.random.Generator, mean: Floats) -> Floats:
     """Amounts around the mean of each payment's customer."""
     return np.clip(mean * rng.lognormal(-0.045, 0.3, len(mean)), 0.5, LARGE_FROM - 0.01)
 
 
-def fraud_amounts(rng: np.random.Generator, amount: Floats, scenario: Codes) -> Floats:
+def _fraud_amounts(rng: np.random.Generator, amount: Floats, scenario: Codes) -> Floats:
     """The amounts, changed where a fraud has others."""
     amount = np.where(scenario == 1, LARGE_FROM + rng.exponential(150, len(amount)), amount)
     return np.where(scenario == 3, STOLEN_FACTOR * amount, amount)
 
 
-def label_delays(rng: np.random.Generator, n: int) -> Codes:
+def _label_delays(rng: np.random.Generator, n: int) -> Codes:
     """Seconds until labels are known: a day and about ten more."""
     return 86_400 + (rng.gamma(2.0, 5.0, n) * 86_400).astype(np.int64)
 
 
-def scenarios(
+def _scenarios(
     rng: np.random.Generator,
     large: NDArray[np.bool_],
     nodes: tuple[Codes, Codes],
-    spells: tuple[Spells, Spells],
+    spells: tuple[_Spells, _Spells],
     day: Floats,
 ) -> Codes:
     """The kind of each payment; where several kinds of fraud apply, the last of `SCENARIOS`."""
@@ -221,14 +304,14 @@ def scenarios(
     return scenario
 
 
-class Spells(NamedTuple):
+class _Spells(NamedTuple):
     """When each node is in the hands of fraudsters: some days in a row, which start at infinity for most nodes."""
 
     start: Floats
     length: Floats
 
     @classmethod
-    def of(cls, rng: np.random.Generator, n_nodes: int, share: float, days: tuple[int, int]) -> Spells:
+    def of(cls, rng: np.random.Generator, n_nodes: int, share: float, days: tuple[int, int]) -> _Spells:
         """Spells of a share of the nodes."""
         start = np.full(n_nodes, np.inf)
         chosen = rng.choice(n_nodes, _at_least_one(share, n_nodes), replace=False)
@@ -241,17 +324,17 @@ class Spells(NamedTuple):
         return (since >= 0) & (since < self.length[node])
 
 
-def terminal_spells(rng: np.random.Generator, n_terminals: int) -> Spells:
+def _terminal_spells(rng: np.random.Generator, n_terminals: int) -> _Spells:
     """When terminals are compromised."""
-    return Spells.of(rng, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
+    return _Spells.of(rng, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
 
 
-def customer_spells(rng: np.random.Generator, n_customers: int) -> Spells:
+def _customer_spells(rng: np.random.Generator, n_customers: int) -> _Spells:
     """When cards are stolen."""
-    return Spells.of(rng, n_customers, STOLEN_SHARE, STOLEN_DAYS)
+    return _Spells.of(rng, n_customers, STOLEN_SHARE, STOLEN_DAYS)
 
 
-def sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
+def _sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
     """Positions in proportion to their weights, shape (n,)."""
     edge = np.cumsum(weight)
     return np.minimum(np.searchsorted(edge, rng.random(n) * edge[-1], side="right"), len(weight) - 1)
@@ -273,3 +356,67 @@ def _at_least_one(share: float, n: int) -> int:
 
 def _names(kind: str, n: int) -> NDArray[np.object_]:
     return np.array([f"{kind} {at}" for at in range(n)], dtype=object)
+
+
+# ---- payments in chunks
+
+
+class _World(NamedTuple):
+    """Customers and terminals, one value each: payments up to each customer, terminals near, mean amounts, frauds."""
+
+    busy: Floats
+    near: Codes
+    counts: Codes
+    mean: Floats
+    spells: tuple[_Spells, _Spells]
+
+    @classmethod
+    def of(cls, rng: np.random.Generator, n_customers: int, n_terminals: int) -> _World:
+        busy = rng.gamma(2.0, size=n_customers)
+        home, place = rng.random((n_customers, 2)), rng.random((n_terminals, 2))
+        parts = [within_reach(home[at : at + HOMES], place) for at in range(0, n_customers, HOMES)]
+        near = np.concatenate([near.astype(np.int32) for near, _ in parts])
+        counts = np.concatenate([counts for _, counts in parts])
+        spells = _terminal_spells(rng, n_terminals), _customer_spells(rng, n_customers)
+        return cls(busy, near, counts, rng.uniform(5, 100, n_customers), spells)
+
+
+def _days_of_chunks(per_day: Codes) -> Iterator[Codes]:
+    """Days in a row that have at most `PAYMENTS_AT_ONCE` payments together; single days may have more."""
+    chunk = np.cumsum(per_day) // PAYMENTS_AT_ONCE
+    for number in np.unique(chunk):
+        yield np.flatnonzero(chunk == number)
+
+
+def _seconds(rng: np.random.Generator, day: Codes) -> list[Codes]:
+    """The times of payments on these days in order, in parts of at most `PAYMENTS_AT_ONCE`."""
+    seconds = np.sort(day * 86_400 + _seconds_of_day(rng, len(day)))
+    return np.array_split(seconds, max(-(-len(seconds) // PAYMENTS_AT_ONCE), 1))
+
+
+def _frame(rng: np.random.Generator, world: _World, seconds: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:
+    """Payments at these times; the first `n_labelled` have a label."""
+    import polars as pl
+
+    n = len(seconds)
+    customer = _sampled(rng, world.busy, n)
+    near = world.near[customer, (rng.random(n) ** 2 * world.counts[customer]).astype(np.int64)]
+    terminal = _towards_hubs(rng, near, hubs)
+    amount = _genuine_amounts(rng, world.mean[customer])
+    scenario = _scenarios(rng, rng.random(n) < LARGE_SHARE, (terminal, customer), world.spells, seconds / 86_400)
+    time = START.astype("datetime64[ms]") + (seconds * 1000).astype("timedelta64[ms]")
+    known = time + (_label_delays(rng, n) * 1000).astype("timedelta64[ms]")
+    return pl.DataFrame(
+        {
+            "customer": pl.Series(customer),
+            "terminal": pl.Series(terminal),
+            "time": time,
+            "amount": _fraud_amounts(rng, amount, scenario).round(2),
+            "fraud": pl.Series((scenario > 0).astype(np.int8)),
+            "known": known,
+        }
+    ).with_columns(
+        pl.format("customer {}", pl.col("customer")).alias("customer"),
+        pl.format("terminal {}", pl.col("terminal")).alias("terminal"),
+        *(pl.when(pl.int_range(pl.len()) < n_labelled).then(name).alias(name) for name in ("fraud", "known")),
+    )

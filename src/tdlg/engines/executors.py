@@ -17,7 +17,7 @@ from functools import cache, partial
 from importlib import metadata
 from typing import Any, NamedTuple, TypeVar
 
-from tdlg.engines.paths import exists
+from tdlg.engines.files import exists
 from tdlg.exceptions import ClusterError, ParameterError
 from tdlg.memory import default_threads
 

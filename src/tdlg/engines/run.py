@@ -1,14 +1,17 @@
-"""FileRun: one run over edges on disk, with its engine, its folder of temporary files, and what fits into memory.
+"""FileRun: one run over edges on disk, with its engine, its folder of temporary files, its limits, and its result.
 
 One rule for memory: a bucket has at most 500,000 records, as many tasks run at once as fit into the limit, a larger bucket
 is worked on alone, and one that does not fit even alone is refused. The disk is checked once, before the first file is
-written.
+written. The result is the table with more columns, written in blocks to one file or to a folder of files.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import math
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,21 +19,34 @@ from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
 
+from tdlg.atomic import as_path, replacing, target_of
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
-from tdlg.engines.output import Answers, Output, write_answers
-from tdlg.engines.paths import is_remote, make_folder, remove_empty_folder, remove_folder
-from tdlg.engines.summary import Labels
+from tdlg.engines.files import (
+    exists,
+    files_under,
+    is_remote,
+    make_folder,
+    remove_empty_folder,
+    remove_file,
+    remove_folder,
+    write_whole,
+)
+from tdlg.engines.summary import LabelCodes
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
-from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes
+from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes, most_learnt
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Callback = Callable[[int, int, str], object]
+Progress = Callable[[int, int], object]
 
 BASE = 420_000_000  # bytes of the interpreter with all libraries, and what it keeps
 ROW_BYTES, FEATURE_BYTES = 500, 60  # memory per row of a block that is sorted into buckets, and per feature of a row
@@ -40,7 +56,6 @@ SCORED_BYTES = 56  # memory per value of a row to score
 MOST_BLOCK, LEAST_BLOCK = 500_000, 10_000  # rows
 MOST_BUCKET = 500_000  # records of an average bucket: more would leave the caches
 MOST_SCORED = 250_000  # rows that are scored at once
-MOST_ROWS, LEAST_ROWS = 1_000_000, 300_000  # rows to learn from; between them, a tenth of the table
 FREE_SHARE = 0.6  # of the free memory that is used by default
 SHARES = 4  # tasks per thread of a cluster: a lost one costs little, and slow ones are made up for
 UNEVEN = 1.5  # size of a bucket that runs beside others, compared with the usual one
@@ -48,14 +63,16 @@ ALONE = 0.7  # share of the memory that a bucket may need by estimate, if nothin
 LIMIT_STEP = 100_000_000  # bytes to which a limit of memory that is suggested is rounded up
 SPARE_DISK = 1.1
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
+ROW_GROUP = 250_000
+FILES = (".parquet", ".pq", ".csv")
+PART = re.compile(r"part-\d{12}\.parquet")
 
 
 @dataclass(frozen=True)
 class Limits:
     """What fits into the memory of a process, of which a cluster has several.
 
-    memory : the limit, in bytes; n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are
-    divided at least, so that all workers of a cluster have some.
+    n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are divided at least.
     """
 
     memory: int
@@ -99,7 +116,7 @@ class Limits:
 
     def training_rows(self, n_rows: int, n_columns: int) -> int:
         """Rows to learn from, at most."""
-        return int(min(most_training_rows(n_rows), self.free / (TRAINING_BYTES * n_columns)))
+        return int(min(most_learnt(n_rows), self.free / (TRAINING_BYTES * n_columns)))
 
     def scored_rows(self, n_rows: int, n_columns: int) -> int:
         """Rows that are scored at once, of this number of rows to score."""
@@ -112,11 +129,6 @@ class Limits:
 
     def _share(self, n_rows: int) -> float:
         return math.inf if self.n_shares == 1 else math.ceil(n_rows / self.n_shares)
-
-
-def most_training_rows(n_rows: int) -> int:
-    """Rows to learn from, of a table of this number of rows, if the memory allows it."""
-    return min(MOST_ROWS, max(n_rows // 10, LEAST_ROWS))
 
 
 def record_memory(n_bytes: int, n_values: int, n_widths: int, n_columns: int, share: float) -> float:
@@ -166,7 +178,7 @@ class FileRun:
                 check_sees(opened, table.path)
                 yield cls(table, opened, limits, files, target, callback or (lambda *_: None), version)
 
-    def partition(self, form: RecordForm, labels: Labels, kinds: Sequence[str], record_bytes: float) -> Buckets:
+    def partition(self, form: RecordForm, labels: LabelCodes, kinds: Sequence[str], record_bytes: float) -> Buckets:
         """Sort all edges into buckets; each record needs this memory while a bucket is worked on, at most."""
         n_buckets = self.limits.n_buckets(self.table.n_rows, record_bytes)
         buckets = Buckets(self.folder, form, tuple(kinds), n_buckets, len(self.blocks))
@@ -200,10 +212,12 @@ class FileRun:
         )
 
     def write(self, answers: Answers) -> None:
-        """Write the table with more columns."""
+        """Write the table with more columns; the result appears when it is complete, except on a store."""
         progress = self.progress("writing")
         self.check_input()
-        write_answers(self.engine, self.table, self.blocks, answers, self.output, progress, self.check_input)
+        (_write_folder if self.output.is_folder else _write_file)(
+            self, answers, _free_names(self.table, answers), progress
+        )
 
     def check_input(self) -> None:
         """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
@@ -227,7 +241,7 @@ class FileRun:
                     parameter="folder",
                 )
 
-    def progress(self, text: str) -> Callable[[int, int], object]:
+    def progress(self, text: str) -> Progress:
         """Report a step, which begins now, and give a callback for its tasks."""
         self.callback(0, 1, text)
         return lambda done, total: self.callback(done, total, text)
@@ -293,3 +307,177 @@ def _make_private(folder: str) -> None:
         )
     with suppress(OSError):  # a file system without modes
         os.chmod(folder, 0o700)
+
+
+# ---- the result
+
+
+class Answers(Protocol):
+    """The columns that are added to a table."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+
+    def columns(self, block: Block) -> list[pl.Series]:
+        """The columns of a block, which may be empty."""
+
+    def of_block(self, block: Block) -> Self:
+        """What is needed for the columns of one block."""
+
+
+class Output(NamedTuple):
+    """Where the result goes: a file, or a folder to which the workers write one file per block."""
+
+    path: str
+    is_folder: bool
+
+    @classmethod
+    def of(cls, path: Any) -> Self:
+        """Refuse a file that is neither parquet nor csv, and a local folder with files.
+
+        An address, and a path without an ending such as ".parquet", is a folder.
+        """
+        text = str(path)
+        if is_remote(text):
+            return cls(text.rstrip("/"), True)
+        target = as_path(text)
+        if target.suffix.lower() in FILES:
+            return cls(str(target_of(target)), False)
+        if target.suffix:
+            raise ParameterError(
+                f"{path}: a table that is made in blocks is written as .parquet or .csv, or to a folder.",
+                parameter="path",
+            )
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            raise _not_empty(path)
+        return cls(str(target_of(target.with_name(target.name + FILES[0])).with_name(target.name)), True)
+
+    @property
+    def parent(self) -> str:
+        """The folder in which it is."""
+        return self.path.rpartition("/")[0] if is_remote(self.path) else str(Path(self.path).parent)
+
+    @property
+    def name(self) -> str:
+        """Its name in this folder."""
+        return self.path.rpartition("/")[2] if is_remote(self.path) else Path(self.path).name
+
+    def work_folder(self, folder: Any = None) -> str:
+        """A hidden folder for temporary files: beside it, or in another folder where no other output has the same."""
+        if folder is None:
+            return f"{self.parent.rstrip('/')}/.{self.name}.tdlg-work"
+        number = hashlib.sha256(self.path.encode()).hexdigest()[:12]
+        return f"{str(folder).rstrip('/')}/.{self.name}-{number}.tdlg-work"
+
+    def check_empty(self) -> None:
+        """Refuse a folder of a store with files."""
+        if is_remote(self.path) and files_under(self.path):
+            raise _not_empty(self.path)
+
+
+def _not_empty(path: Any) -> ParameterError:
+    return ParameterError(
+        f"{path}: the folder to write to must be new or empty. Remove it, or give another one.", parameter="path"
+    )
+
+
+def _free_names(table: ScannedEdges, answers: Answers) -> list[str]:
+    """The names of the columns that are added, with a number where the table has such a column already."""
+    taken = table.frame(Block(0, 0)).columns
+    return [
+        next(free for free in (name, *(f"{name}_{k}" for k in range(2, 1000))) if free not in taken)
+        for name in answers.names
+    ]
+
+
+def _frame(table: ScannedEdges, answers: Answers, block: Block, names: Sequence[str]) -> pl.DataFrame:
+    """A block of the table with the columns added."""
+    columns = zip(names, answers.columns(block), strict=True)
+    return table.frame(block).with_columns(column.alias(name) for name, column in columns)
+
+
+def _write_folder(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
+    """The engine writes one file per block."""
+    output, folder = run.output, run.output.path
+    if is_remote(folder):
+        if any(map(PART.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
+            raise _not_empty(folder)
+    else:  # a hidden folder on the disk of the output, which gets its name at the end
+        hidden = f".{output.name}.tdlg-parts-"
+        for left in Path(output.parent).glob(f"{hidden}*"):  # by killed runs to the same output
+            remove_folder(str(left))
+        folder = f"{output.parent.rstrip('/')}/{hidden}{uuid.uuid4().hex[:16]}"
+    make_folder(folder)
+    tasks = [_PartTask(run.table, answers.of_block(block), block, names, folder) for block in run.blocks]
+    try:
+        run_all(run.engine, write_part, tasks, progress)
+        run.check_input()
+        if folder != output.path:
+            os.replace(folder, output.path)
+    except BaseException:
+        for task in tasks:  # only these: others may have put files there
+            remove_file(task.path)
+        remove_empty_folder(folder)
+        raise
+
+
+@dataclass(frozen=True)
+class _PartTask:
+    """Write a block to a file of its own."""
+
+    table: ScannedEdges
+    answers: Answers
+    block: Block
+    names: Sequence[str]
+    folder: str
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return f"{self.folder}/part-{self.block.start:012d}.parquet"
+
+
+def write_part(task: _PartTask) -> None:
+    """Write the file of a block. A file that is there already stays."""
+    if exists(task.path):
+        return
+    buffer = io.BytesIO()
+    _frame(task.table, task.answers, task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
+    write_whole(task.path, [buffer.getbuffer()])
+
+
+def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
+    """Write one block after the other to a single file, in this process."""
+    from polars.io.plugins import register_io_source
+
+    path, blocks = Path(run.output.path), run.blocks
+    raised: list[BaseException] = []  # by a block; polars raises an error of its own instead
+
+    def frames(*_: Any) -> Iterator[pl.DataFrame]:
+        try:
+            for done, block in enumerate(blocks, start=1):
+                yield _frame(run.table, answers, block, names)
+                progress(done, len(blocks))
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    lazy = register_io_source(frames, schema=_frame(run.table, answers, Block(0, 0), names).schema)
+    with replacing(path) as draft:
+        try:
+            if path.suffix.lower() == ".csv":
+                lazy.sink_csv(draft)
+            else:
+                lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
+        except Exception as error:
+            raise (raised[0] if raised else _of_the_system(error, path)) from None
+        run.check_input()
+
+
+def _of_the_system(error: Exception, path: Path) -> Exception:
+    """An error of polars as an OSError that names the path, if the system refused to write, for example to a full disk."""
+    found = re.search(r"os error (\d+)", str(error))
+    return error if found is None else OSError(int(found[1]), os.strerror(int(found[1])), str(path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,12 +27,12 @@ from tdlg.tables.rows import KEPT, kept_rows, kept_shares
 if TYPE_CHECKING:
     import polars as pl
 
-AT_ONCE = 256  # blocks whose results are held at once, at most
+BLOCKS_AT_ONCE = 256  # blocks whose results are held at once, at most
 MOST_VALUES = 20_000  # different labels before they are grouped into classes
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelCodes:
     """Which class each value of the label column means, from 0; -1 if the value means that the label is missing."""
 
     values: tuple[Any, ...] = ()
@@ -148,7 +148,7 @@ def summarise(engine: Executor, table: ScannedEdges, blocks: Sequence[Block]) ->
         n_known = run_all(engine, ScannedEdges.n_known, [table])[0]
         shares = kept_shares(n_known, table.n_rows - n_known)
     tasks = [BlockTask(table, block, shares) for block in blocks]
-    at_once = min(8 * workers_of(engine).n_threads, AT_ONCE)
+    at_once = min(8 * workers_of(engine).n_threads, BLOCKS_AT_ONCE)
     total: Summary | None = None
     for start in range(0, len(tasks), at_once):
         for part in run_all(engine, summarise_block, tasks[start : start + at_once]):
@@ -172,7 +172,6 @@ def summarise_block(task: BlockTask) -> Summary:
         counts.update(edges.label[edges.labelled].tolist())
     elif edges.label is not None:
         values, times = np.unique(edges.label[edges.labelled], return_counts=True)
-        _check_values(table, values)
         counts.update(dict(zip(values.tolist(), times.tolist(), strict=True)))
     _check_values(table, counts)
     late = edges.label is not None and ("label_time" in table.roles or table.label_delay is not None)
@@ -181,7 +180,7 @@ def summarise_block(task: BlockTask) -> Summary:
     return Summary(Clock.of(edges), counts, late, rows + task.block.start, kept, task.shares)
 
 
-def _check_values(table: ScannedEdges, values: Sized) -> None:
+def _check_values(table: ScannedEdges, values: Counter[Any]) -> None:
     if len(values) > MOST_VALUES:
         raise ReadError(
             f"{table.path}: the column {table.roles['label']!r} has more than {MOST_VALUES:,} different values, too many "

@@ -1,11 +1,15 @@
-"""`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids."""
+"""`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids.
+
+Keys are 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids. Integers become
+keys one to one, also if text spells them; those beyond int64 by a hash, because negative ones have the same bits. Other text
+becomes a key by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred
+million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,21 +17,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
-from tdlg.engines.keys import id_keys
-from tdlg.engines.paths import as_place, is_remote, version_of
+from tdlg.engines.files import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
-from tdlg.io.tables import build_edges
-from tdlg.tables.choose_features import choose_features
+from tdlg.io.columns import Several, Source, Which, choose_features, listed, listed_features, roles
+from tdlg.io.files import PARQUET, check_path
+from tdlg.io.parquet import check_parquet, damaged_parquet
+from tdlg.io.read import Reading, build_edges, frame_source
 from tdlg.tables.column import check_polars_works
-from tdlg.tables.csv import Source
-from tdlg.tables.find_columns import Which, position_of, roles
-from tdlg.tables.frames import damaged_parquet, frame_source
-from tdlg.tables.parquet import check_parquet
-from tdlg.tables.paths import PARQUET, check_path, parquet_command
-from tdlg.tables.text import unread_number
+from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
+from tdlg.tables.labels import LabelRule
+from tdlg.tables.rows import mixed
+from tdlg.tables.text import CODE, DECIMAL_COMMA, MISSING_WORDS, ONLY_DECIMAL, unread_number
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
 if TYPE_CHECKING:
@@ -35,9 +39,16 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+Keys = NDArray[np.uint64]
+
+SEED = 20  # of the hash of text
+UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
+MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
+
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
-AT_ONCE = 16  # files that are looked at together: stores answer late
+FILES_AT_ONCE = 16  # files that are looked at together: stores answer late
+NUMBERS_AS: dict[str, Any] = {"Int64": int, "Float64": float}
 NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
 ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
 DAY_FIRST, MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
@@ -50,9 +61,16 @@ class Block(NamedTuple):
     stop: int
 
 
+class TableFile(NamedTuple):
+    """A file of a table, and the number of its rows."""
+
+    path: str
+    n_rows: int
+
+
 @dataclass(frozen=True, repr=False)
 class ScannedEdges:
-    """Edges in parquet files that are not read yet; made by `scan_edges`. Plain data, which tasks carry.
+    """Edges in parquet files that are not read yet; made by `scan_edges`.
 
     Attributes
     ----------
@@ -68,10 +86,14 @@ class ScannedEdges:
         The same as for `tdlg.read_edges`.
     orders
         For columns of dates such as 31/01/2020, whether the day or the month comes first; alike in all blocks.
-    listing
-        Text that changes with the names and the numbers of rows of the files of a folder; empty for a file.
+    parts
+        The files and their numbers of rows.
     left_out
         Columns that were not chosen as features, and why.
+    rule
+        Which values of the label column are missing labels, and which the positive class.
+    numbers
+        Columns of text that hold numbers, and their type: "Int64", "Float64", or "comma" for numbers with a decimal comma.
     """
 
     path: str
@@ -84,8 +106,10 @@ class ScannedEdges:
     time_unit: str | None = None
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
-    listing: str = ""
+    parts: tuple[TableFile, ...] = ()
     left_out: dict[str, str] = field(default_factory=dict)
+    rule: LabelRule = field(default_factory=LabelRule)
+    numbers: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         parts = [f"{self.n_rows:,} rows of {self.path!r}", *(f"{role}: {name}" for role, name in self.roles.items())]
@@ -105,7 +129,7 @@ class ScannedEdges:
 
     def files(self) -> list[str]:
         """The paths of all files, in the order of the rows."""
-        return [part.path for part in self._parts()]
+        return [part.path for part in self.parts]
 
     def version(self) -> tuple[Any, ...]:
         """What differs between two versions of the files; empty if a store cannot be asked."""
@@ -117,11 +141,10 @@ class ScannedEdges:
 
     def frame(self, block: Block, names: list[str] | None = None) -> pl.DataFrame:
         """Some columns of a block as they are; by default all columns."""
-        parts = self._parts()
-        starts = np.append(0, np.cumsum([part.n_rows for part in parts]))
-        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(parts) - 1)
+        starts = np.append(0, np.cumsum([part.n_rows for part in self.parts]))
+        low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(self.parts) - 1)
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
-        lazy = _lazy([part.path for part in parts[low:high]])
+        lazy = _lazy(self.files()[low:high])
         with _damage_told(self.path):
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
             return some.slice(block.start - int(starts[low]), block.stop - block.start).collect()
@@ -156,28 +179,21 @@ class ScannedEdges:
             keys = {role: id_keys(frame[name], role).view(np.int64) for role, name in ends.items() if with_ids}
         except EdgesError as error:
             raise error.as_kind(ReadError, f"{origin}: {error.problem}") from None
+        frame = frame.with_columns(_as_number(name, kind) for name, kind in self.numbers if name in frame.columns)
         nothing = np.zeros(len(frame), np.int64)
         frame = frame.with_columns(pl.Series(name, keys.get(role, nothing)) for role, name in ends.items())
         frame = frame.with_columns(pl.col(name).str.strip_chars().str.replace(NUMBERS, to) for name, to in self.orders)
         source = replace(frame_source(frame), origin=origin)
-        of_times = self.time_format, self.time_unit, self.label_delay
-        listed = list(self.features), list(self.categories)
-        how: Any = {"checked": False, "with_ids": False}  # ids are keys here
-        return build_edges(source, dict(self.roles), listed, self.bipartite, *of_times, **how).edges
-
-    def _parts(self) -> tuple[_Part, ...]:
-        """The files; another process may have looked at those of a folder."""
-        if not self.listing:
-            return (_Part(self.path, self.n_rows),)
-        found = _FOUND.get((self.path, self.listing))
-        if found is None:
-            parts = find_parts(self.path)
-            if parts.listing != self.listing:
-                raise ReadError(
-                    f"{self.path}: the files in this folder have changed since the work began. Start it again."
-                )
-            found = parts.files
-        return found
+        how = Reading(
+            **self.roles,
+            features=list(self.features),
+            categories=list(self.categories),
+            bipartite=self.bipartite,
+            time_format=self.time_format,
+            time_unit=self.time_unit,
+            label_delay=self.label_delay,
+        )
+        return build_edges(source, how, checked=False, with_ids=False, raw_labels=True).edges  # ids are keys here
 
 
 def scan_edges(
@@ -187,13 +203,16 @@ def scan_edges(
     src: Which = None,
     dst: Which = None,
     time: Which = None,
+    missing: Iterable[Any] | None = None,
+    positive: str | None = None,
     label_time: Which = None,
     label_delay: Any = None,
-    features: Sequence[str | int] | None = None,
-    categories: Sequence[str | int] = (),
+    features: Several = None,
+    categories: Several = None,
     bipartite: bool = False,
     time_format: str | None = None,
     time_unit: str | None = None,
+    as_text: bool = False,
 ) -> ScannedEdges:
     """Look at a parquet file of edges that may be larger than memory, or at a folder of them, without reading it.
 
@@ -206,11 +225,13 @@ def scan_edges(
         same columns. An address such as "s3://bucket/folder" is read by polars.
     label
         The column of labels, by name or position. By default the edges have no labels.
-    src, dst, time, label_time, label_delay, bipartite, time_format, time_unit
+    src, dst, time, missing, positive, label_time, label_delay, categories, bipartite, time_format, time_unit
         The same as for `read_edges`.
-    features, categories
-        Lists of names or positions of the columns of features, and of those that are codes and not amounts. By default
-        features are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
+    features
+        The columns of features. By default they are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
+    as_text
+        Whether numbers may be written as text, as in a file that was made from csv. The columns of label and features are
+        then read once more, to find them. False by default: text is text.
 
     Returns
     -------
@@ -242,43 +263,42 @@ def scan_edges(
     if not n_rows:
         raise ReadError(f"{place}: the table has no rows.")
     lazy, left_out = _lazy([part.path for part in parts.files]), {}
-    codes = [source.names[position_of(source, "features", which)] for which in categories]
-    if features is None:
+    chosen, code_at = listed_features(source, features, categories)
+    codes = [source.names[position] for position in code_at]
+    ends_and_times = {at[role] for role in ("src", "dst", "time", "label_time") if role in at}
+    if chosen is None:
+        values = [name for name in source.names if name not in {*ends_and_times, *codes}]
+    else:
+        values = [source.names[k] for k in chosen if source.names[k] not in codes]
+        values += [at["label"]] if "label" in at else []
+    numbers = _numbers(place, lazy, list(dict.fromkeys(values))) if as_text else ()
+    lazy = lazy.with_columns(_as_number(name, kind) for name, kind in numbers)
+    if chosen is None:
         with _damage_told(place):
             first = lazy.head(ROWS_TO_CHOOSE_BY).collect()
         others = {k: first[name] for k, name in enumerate(first.columns) if name not in {*at.values(), *codes}}
-        chosen = choose_features(others, first.columns, None if label is None else first[at["label"]])
-        listed = [first.columns[k] for k in chosen.features]
-        left_out = {first.columns[k]: why for k, why in chosen.left_out.items()}
-    else:
-        listed = [source.names[position_of(source, "features", which)] for which in features]
-    listed += [name for name in codes if name not in listed]
-    _check_numbers(place, lazy, [name for name in listed if name not in codes])
+        of_label = first[at["label"]] if "label" in at and features is None else None
+        found = choose_features(others, first.columns, of_label)
+        chosen, left_out = found.features, {first.columns[k]: why for k, why in found.left_out.items()}
+    every = [source.names[k] for k in chosen]
+    every += [name for name in codes if name not in every]
+    _check_numbers(place, lazy, [name for name in every if name not in codes])
     dated = [at[role] for role in ("time", "label_time") if role in at]
     orders = _orders(place, lazy, dated) if time_format is None else ()
     of_times = time_format, time_unit, label_delay, orders
-    return ScannedEdges(place, n_rows, at, tuple(listed), tuple(codes), bipartite, *of_times, parts.listing, left_out)
+    rule = LabelRule(positive, None if missing is None else tuple(listed(missing)), at.get("label", "label"))
+    of_columns = at, tuple(every), tuple(codes), bipartite, *of_times
+    return ScannedEdges(place, n_rows, *of_columns, parts.files, left_out, rule, numbers)
 
 
 # ---- the files of a table
 
 
-class _Part(NamedTuple):
-    """A file, and the number of its rows."""
-
-    path: str
-    n_rows: int
-
-
 class Parts(NamedTuple):
-    """The files of a table in order, the names of their columns, and the listing of a folder; see `ScannedEdges`."""
+    """The files of a table in order, and the names of their columns."""
 
-    files: tuple[_Part, ...]
+    files: tuple[TableFile, ...]
     names: tuple[str, ...]
-    listing: str = ""
-
-
-_FOUND: dict[tuple[str, str], tuple[_Part, ...]] = {}  # files of folders by path and listing, in this process
 
 
 def find_parts(path: str) -> Parts:
@@ -289,17 +309,18 @@ def find_parts(path: str) -> Parts:
             check_path(Path(path))
         if not path.lower().endswith(PARQUET):
             raise ReadError(
-                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first: "
-                f"{parquet_command(path)}"
+                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first.",
+                f"Use `tdlg.io.write_parquet({path!r}, 'edges.parquet')`, and as_text=True.",
             )
-        schema, part = _looked_at(path)
-        return Parts((part,), tuple(schema))
-    found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
-    names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
-    if not names:
+        paths = [path]
+    else:
+        found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
+        names = [name for name in found if name.endswith(".parquet") and not name.startswith((".", "_"))]
+        paths = [f"{path.rstrip('/')}/{name}" for name in names]
+    if not paths:
         raise ReadError(f"{path}: there is no file whose name ends in .parquet in this folder.")
-    with ThreadPoolExecutor(AT_ONCE) as threads:
-        seen = list(threads.map(_looked_at, [f"{path.rstrip('/')}/{name}" for name in names]))
+    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+        seen = list(threads.map(_looked_at, paths))
     columns, first = seen[0]
     for schema, part in seen:
         if list(schema.items()) != list(columns.items()):
@@ -307,14 +328,10 @@ def find_parts(path: str) -> Parts:
                 f"{part.path}: {_difference(schema, columns)} {Path(first.path).name}. All files of a folder must have the "
                 "same columns, of the same types and in the same order."
             )
-    files = tuple(part for _, part in seen)
-    facts = [[name, part.n_rows] for name, part in zip(names, files, strict=True)]
-    listing = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
-    _FOUND[path, listing] = files
-    return Parts(files, tuple(columns), listing)
+    return Parts(tuple(part for _, part in seen), tuple(columns))
 
 
-def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
+def _looked_at(path: str) -> tuple[dict[str, Any], TableFile]:
     """The types of the columns of a file by name, and the number of its rows."""
     import polars as pl
 
@@ -323,7 +340,7 @@ def _looked_at(path: str) -> tuple[dict[str, Any], _Part]:
         if not is_remote(path):
             check_parquet(path)
         lazy = _lazy([path])
-        return dict(lazy.collect_schema()), _Part(path, int(lazy.select(pl.len()).collect().item()))
+        return dict(lazy.collect_schema()), TableFile(path, int(lazy.select(pl.len()).collect().item()))
 
 
 def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
@@ -360,6 +377,42 @@ def _damage_told(path: str) -> Iterator[None]:
 # ---- what is decided once for the whole table
 
 
+def _numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
+    """Those columns of text that hold nothing but numbers, with their types; in constant memory."""
+    import polars as pl
+
+    text = [name for name in names if lazy.collect_schema()[name] == pl.String]
+    asked: dict[str, pl.Expr] = {}
+    for k, name in enumerate(text):
+        written = pl.col(name).filter(~pl.col(name).str.to_lowercase().is_in(MISSING_WORDS))
+        failed = {kind: written.cast(dtype, strict=False).null_count() for kind, dtype in NUMBERS_AS.items()}
+        asked |= {f"{k} {kind}": count for kind, count in failed.items()}
+        asked |= {f"{k} none": written.len() == 0, f"{k} code": written.str.contains(CODE).any()}
+        asked |= {f"{k} comma": (~written.str.contains(DECIMAL_COMMA)).sum()}
+        asked |= {f"{k} sure": written.str.contains(ONLY_DECIMAL).any()}
+    if not text:
+        return ()
+    with _damage_told(path):
+        found = lazy.select(**asked).collect(engine="streaming").row(0, named=True)
+    kinds = {}
+    for k, name in enumerate(text):
+        if found[f"{k} none"] or found[f"{k} code"]:
+            continue
+        fits = [kind for kind in (*NUMBERS_AS, "comma") if not found[f"{k} {kind}"]]
+        if fits and (fits[0] != "comma" or found[f"{k} sure"]):
+            kinds[name] = fits[0]
+    return tuple(kinds.items())
+
+
+def _as_number(name: str, kind: str) -> pl.Expr:
+    import polars as pl
+
+    text = pl.col(name)
+    if kind == "comma":
+        text = text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    return text.cast(pl.Int64 if kind == "Int64" else pl.Float64, strict=False)
+
+
 def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
     """Refuse features whose first values are text such as 52,98: they would be categories, each of a few rows."""
     import polars as pl
@@ -379,12 +432,10 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
 
 def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
     """The orders of day and month in those columns of times that are text."""
-    import polars as pl
-
     schema = lazy.collect_schema()
     with _damage_told(path):
-        found = {name: _order_of_days(path, lazy, name) for name in names if schema[name] == pl.String}
-    return tuple((name, order) for name, order in found.items() if order is not None)
+        found = [(name, _order_of_days(path, lazy, name)) for name in names if str(schema[name]) == "String"]
+    return tuple((name, order) for name, order in found if order is not None)
 
 
 def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
@@ -423,3 +474,65 @@ def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
             f"Pass time_format={format_of(found['first'], 'md')!r} if the month comes first.",
         )
     return MONTH_FIRST if month else DAY_FIRST
+
+
+# ---- keys
+
+
+def id_keys(values: Any, name: str) -> Keys:
+    """The keys of a column of ids, integers or text; `name` is for messages."""
+    import polars as pl
+
+    column = as_ids(values, name)
+    if is_integers(column):
+        return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
+            return _unsigned_keys(column.astype(np.uint64))
+        raise EdgesError(
+            f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
+            "Convert the ids to text."
+        )
+    keys = text_keys(column)
+    rows = column.str.contains(f"^({WHOLE_NUMBER.pattern})$").arg_true()  # 7 and "7" are the same id
+    for dtype, keys_of in ((pl.Int64, _integer_keys), (pl.UInt64, _unsigned_keys)):
+        numbers = column.gather(rows).cast(dtype, strict=False)
+        is_read = numbers.is_not_null()
+        keys[rows.filter(is_read).to_numpy()] = keys_of(numbers.drop_nulls().to_numpy().view(np.uint64))
+        rows = rows.filter(~is_read)
+    return keys
+
+
+def _unsigned_keys(bits: Keys) -> Keys:
+    keys = _integer_keys(bits)
+    return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
+
+
+def _integer_keys(bits: Keys) -> Keys:
+    return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
+
+
+def text_keys(column: Any) -> Keys:
+    """The keys of a polars column of text; a missing value has a key of its own."""
+    return column.hash(SEED).to_numpy(writable=True).astype(np.uint64, copy=False)
+
+
+def joint_keys(first: Keys, second: Keys) -> Keys:
+    """A key for two keys, in this order."""
+    return mixed(mixed(first) + second)
+
+
+def pair_keys(src: Keys, dst: Keys) -> Keys:
+    """Keys of ordered pairs; a pair and its reverse fall into the same bucket, and differ in the last bit."""
+    way = np.where(src < dst, UPWARDS, np.where(src > dst, DOWNWARDS, LOOP)).astype(np.uint64)
+    return (joint_keys(np.minimum(src, dst), np.maximum(src, dst)) & ~np.uint64(3)) | way
+
+
+def reversed_pairs(pairs: Keys) -> Keys:
+    """The keys of the same pairs, with source and destination exchanged."""
+    return np.where(pairs & np.uint64(LOOP), pairs, pairs ^ np.uint64(1))
+
+
+def bucket_of(keys: Keys, n_buckets: int) -> NDArray[np.uint16]:
+    """The bucket of each key: buckets are ranges of keys of the same width."""
+    return ((keys >> np.uint64(32)) * np.uint64(n_buckets) >> np.uint64(32)).astype(np.uint16)

@@ -14,7 +14,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import Explainable, Scored
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_of, refuse_positive
-from tdlg.explain.rows import as_series
+from tdlg.explain.reasons import as_series
 
 if TYPE_CHECKING:
     import polars as pl

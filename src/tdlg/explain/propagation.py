@@ -14,7 +14,7 @@ from tdlg.checks import check_count
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.explain.positive import positive_of, refuse_positive
-from tdlg.explain.rows import chosen_rows, reasons_table
+from tdlg.explain.reasons import chosen_rows, reasons_table
 from tdlg.explain.sentences import Reason, Words
 from tdlg.propagate.columns import Query, table_columns
 from tdlg.propagate.features import PropagationFeatures
@@ -47,11 +47,11 @@ def explain_propagation(
 
     The columns that a model learns from are grouped by what they measure. For each match there are the labels ("src rate",
     or "src mean" for a regressor), how much is known ("src known"), the number of interactions ("src count"), how long ago
-    they were ("src gaps"), each feature beside theirs ("src amount") and theirs alone ("src usual amount"), and the labels
-    of partners elsewhere ("src partners"); in addition, there are the edge's own features ("amount") and, for both ends
-    together, the labels of similar nodes ("src agreement") and their number ("src common"). The effect of a group is the
-    score minus the score with the group's columns at their median over the training rows (`typical_`). Effects need not add
-    up, because two groups may share information.
+    they were ("src gaps"), what came after the last label of the rarest class ("src since"), each feature beside theirs
+    ("src amount") and theirs alone ("src usual amount"), and the labels of partners elsewhere ("src partners"); in
+    addition, there are the edge's own features ("amount") and, for both ends together, the labels of similar nodes ("src
+    agreement") and their number ("src common"). The effect of a group is the score minus the score with the group's columns
+    at their median over the training rows (`typical_`). Effects need not add up, because two groups may share information.
 
     Parameters
     ----------
@@ -231,6 +231,8 @@ class _Explained:
             return words.feature(asked, group.match, group.feature, raises)
         if group.kind == "usual":
             return words.usual(asked, group.match, group.feature)
+        if group.kind == "since":
+            return words.since(asked, group.match)
         if group.kind == "lately":
             return words.lately(asked, group.match, group.feature)
         if group.kind == "gaps":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -93,6 +94,7 @@ class Words:
         self._sorted: dict[str, tuple[Positions, Positions, Positions]] = {}
         self._values: dict[str, NDArray[Any]] = {}
         self._own_values: dict[str, NDArray[Any]] = {}
+        self._counts: dict[str, Counter[Any]] = {}
 
     # ---- sentences
     #
@@ -307,6 +309,23 @@ class Words:
             found if len(found) else recent
         )
 
+    def since(self, i: int, match: str) -> Reason:
+        """How long ago the last neighbour was that is known to be of the rarest class, and how many came after it."""
+        around, where, plan = self._around(i, match), self._with_nodes(WHERE[match], i), self._features.plan_
+        if not len(around):
+            return self._first(i, match), []
+        known, code = self._labelled(i, around), plan.rarest or 0
+        rare = known[plan.is_rare(self._evidence.targets[known])]
+        if not len(rare):
+            none = f"none of the {len(known):,} labelled interactions" if len(known) > 1 else "no labelled interaction"
+            return f"{none} {where} {self._were(code, 2 if len(known) > 1 else 1)} so far", []
+        last = rare[np.argmax(self._ticks[rare])]
+        n_after = int((self._ticks[around] >= self._ticks[last]).sum()) - 1
+        one = f"the last labelled interaction {where} that {self._were(code, 1)}"
+        return f"{one} was {self._when(i, last)}, and {_several(n_after, 'interaction')} came after it", [
+            *self._behind(np.array([last]))
+        ]
+
     def _with_feature(self, i: int, match: str, name: str) -> Positions:
         around = self._around(i, match)
         return around[_present(self._values_of(name)[around])]
@@ -321,16 +340,30 @@ class Words:
         return f"the {n:,} {self._other} interactions" if n > 1 else f"the only {self._other} interaction"
 
     def _category(self, where: str, name: str, mine: Any, others: NDArray[Any], many: str, raises: bool) -> str:
-        """How common a category is among others: unusual if that raises, usual if that lowers the score."""
+        """How common a category is among others: unusual if that raises, usual if that lowers the score, else beside all."""
         n, alike = len(others), int((others == mine).sum())
         share = f"{alike or 'none'} of {many}" if n > 1 else f"{'not ' * (not alike)}that of {many}"
         if raises and alike <= RARE * n:
             return f"{name} {_value(mine)} is unusual among interactions {where}: {share}"
         if not raises and alike >= USUAL * n:
             return f"{name} {_value(mine)} is usual among interactions {where}: {share}"
+        usual = self._share_of_all(name, mine)
+        if not usual:
+            return f"{name} {_value(mine)} is new: no interaction that the model learnt from has it"
         if n == 1:
-            return f"{name} is {_value(mine)}, which {many} interaction {where} {'had' if alike else 'did not have'}"
-        return f"{name} is {_value(mine)}, which {alike or 'none'} of {many} interactions {where} had"
+            alone = f"{'as' if alike else 'unlike'} in {many} interaction {where}"
+            return f"{name} is {_value(mine)}, {alone} ({_percent(usual)} of all)"
+        more = alike - usual * n
+        how = "as common" if abs(more) < 0.5 else f"{'more' if more > 0 else 'less'} common"
+        beside = f"{'as' if abs(more) < 0.5 else 'than'} among all: {share} against {_percent(usual)}"
+        return f"{name} {_value(mine)} is {how} among interactions {where} {beside}"
+
+    def _share_of_all(self, name: str, category: Any) -> float:
+        """How many of the fitted edges with this feature have a category."""
+        if name not in self._counts:
+            values = self._values_of(name)[: self._n_fitted]
+            self._counts[name] = Counter(values[_present(values)].tolist())
+        return self._counts[name][category] / max(self._counts[name].total(), 1)
 
     def own(self, i: int, name: str) -> Reason:
         """A feature of the edge itself."""
@@ -579,6 +612,31 @@ def _article(name: str) -> str:
 def _agrees(above: float, raises: bool) -> bool:
     """Whether being above or below the usual is what raises or lowers a score, at first sight."""
     return above > 0 if raises else above < 0
+
+
+# ---- other models
+
+
+def near_interaction(model: Any, is_known: bool, edges: TemporalEdges, i: int, at: int, is_itself: bool = False) -> str:
+    """A fitted interaction as the reason that the line-graph classifier gives for the i-th edge."""
+    fitted = model.edges_
+    of = f"labelled {label_in_words(model.labels_[at])}" if is_known else "of unknown label"
+    if is_itself:
+        return f"this interaction itself, which the model was fitted on, {of}"
+    gap = fitted.time[at] - edges.time[i]
+    unit = None if fitted.time_unit is None else np.datetime_data(gap.dtype)[0]
+    when = time_in_words(gap.item() if unit is None else int(gap.astype(np.int64)), unit)
+    return f"near the interaction from {node_in_words(fitted.src[at])} to {node_in_words(fitted.dst[at])}, {when}, {of}"
+
+
+def burst(edges: TemporalEdges, i: int, key: str, n: int, usual: float, window: str) -> str:
+    """How many interactions of a key there were within a window, and how many are usual."""
+    where = WHERE[key].format(src=node_in_words(edges.src[i]), dst=node_in_words(edges.dst[i]))
+    many = f"{n:,} interactions" if n > 1 else "1 interaction"
+    if not usual > 0:
+        return f"{many} {where} within {window}, the first ever"
+    shown = f"{usual:,.0f}" if usual >= 10 else f"{usual:.2g}"
+    return f"{many} {where} within {window}, where {shown} {'is' if shown == '1' else 'are'} usual"
 
 
 # ---- single words

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tdlg.checks import as_seed, check_count, is_number
 from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
 from tdlg.explain.positive import positive_class
-from tdlg.judge.holdout import Fitted
+from tdlg.judge.methods import Propagation
 from tdlg.judge.metrics import auc_and_precision, precision_recall_at
-from tdlg.judge.tasks import Trial
-from tdlg.methods.ours import Propagation
-from tdlg.methods.references import LabelRates
-from tdlg.methods.windows import DAY, WINDOWS, window_columns
-from tdlg.models.training import fit_trees
+from tdlg.judge.references import DAY, WINDOWS, LabelRates, Windows
+from tdlg.judge.run import scores_in_time
+from tdlg.judge.trials import Trial
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["BACKTESTED", "alert_precision", "backtest", "learning_curve"]
+__all__ = ["alert_precision", "backtest", "learning_curve"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-BACKTESTED = ("propagation", "label rates", "windows")
 DAYS = 30  # a day is this part of a period where times are numbers
 MOST_PERIODS = 10_000
 HISTORY = 0.3  # share of the time span before the first period
@@ -52,6 +50,7 @@ def backtest(
     edges: TemporalEdges,
     every: Any,
     *,
+    models: Mapping[str, Any] | None = None,
     start: Any = None,
     alerts_per_day: int = 20,
     positive: Any = None,
@@ -62,9 +61,9 @@ def backtest(
 
     At the start of each period, the methods are fitted on the edges before it and the labels known by then. They score the
     edges of the period in the setting "stream": labels that become known during the period count from then on. A label that
-    becomes known after the period counts for nothing in it. Three methods are measured: "propagation"
-    (`PropagationClassifier`), "label rates" (`LabelRates`), and "windows": boosted trees on the counts, the means of the
-    features and the rates of known labels of both ends in the last 1, 7 and 30 days.
+    becomes known after the period counts for nothing in it. By default three models are measured: "propagation"
+    (`PropagationClassifier`), "label rates" (`LabelRates`), and "windows" (`Windows`): boosted trees on the counts, the
+    means of the features and the rates of known labels of both ends in the last 1, 7 and 30 days.
 
     Parameters
     ----------
@@ -72,6 +71,10 @@ def backtest(
         Edges with labels. Without a `label_time`, each label counts as known at the time of its edge.
     every
         The length of a period: a duration such as "30d" if the times are datetimes, else a number.
+    models
+        The models to measure, by name: whatever `tdlg.judge.run.evaluate` takes. One with a parameter `setting` has the
+        setting "stream"; one that cannot take in labels is fitted again for six parts of each period. By default the three
+        models above.
     start
         The start of the first period, like the times of the edges. By default the first multiple of `every` after the
         first 30 % of the time span, counted from the first edge; with datetimes, from the start of its day (UTC).
@@ -111,24 +114,27 @@ def backtest(
     check_count("backtest", "alerts_per_day", alerts_per_day, 1)
     edges, is_positive, _, day, periods = _prepared(edges, every, start, positive)
     seed = as_seed(random_state)
-    windows = window_columns(edges, is_positive, tuple(width * day for width in WINDOWS))
+    models = _models(models, day, seed)
     rows: list[dict[str, Any]] = []
     scored: list[tuple[Positions, list[Floats]]] = []
     for done, period in enumerate(periods, start=1):
-        scores = _scores(period, windows, seed)
+        scores = _scores(period, models)
         scored.append((period.test, scores))
-        rows += _rows(edges, period.test, scores, is_positive, day, alerts_per_day, period)
+        rows += _rows(models, edges, period.test, scores, is_positive, day, alerts_per_day, period)
         if callback is not None and callback(done, len(periods)):
             break
     test = np.concatenate([test for test, _ in scored])
     together = [np.concatenate(of_method) for of_method in zip(*(scores for _, scores in scored), strict=True)]
-    return _table([*rows, *_rows(edges, test, together, is_positive, day, alerts_per_day, None)], edges.time_unit)
+    return _table(
+        [*rows, *_rows(models, edges, test, together, is_positive, day, alerts_per_day, None)], edges.time_unit
+    )
 
 
 def learning_curve(
     edges: TemporalEdges,
     every: Any,
     *,
+    models: Mapping[str, Any] | None = None,
     start: Any = None,
     alerts_per_day: int = 20,
     positive: Any = None,
@@ -144,7 +150,7 @@ def learning_curve(
 
     Parameters
     ----------
-    edges, every, start, alerts_per_day, positive, random_state
+    edges, every, models, start, alerts_per_day, positive, random_state
         As for `backtest`.
     callback
         A function that is called with (done, total) after each period and history.
@@ -165,7 +171,7 @@ def learning_curve(
     """
     check_count("learning_curve", "alerts_per_day", alerts_per_day, 1)
     edges, is_positive, length, day, periods = _prepared(edges, every, start, positive)
-    first, widths = edges.ticks.min(), tuple(width * day for width in WINDOWS)
+    first, models = edges.ticks.min(), _models(models, day, as_seed(random_state))
     longest = max(period.start - first for period in periods)
     n_histories = max(0, math.ceil(math.log2(max(longest / (SHORTEST * day), 1))))
     histories: list[float | None] = [*(float(SHORTEST * 2**k) for k in range(n_histories)), None]
@@ -177,10 +183,9 @@ def learning_curve(
             part = np.flatnonzero((edges.ticks >= begin) & (edges.ticks < period.stop))
             recent = edges[part]
             for short in _periods(recent, length, period.start):
-                windows = window_columns(recent, is_positive[part], widths)
                 with warnings.catch_warnings():  # that a few days have few labels is the point of the curve
                     warnings.simplefilter("ignore", TdlgWarning)
-                    found[days][k] = part[short.test], _scores(short, windows, as_seed(random_state))
+                    found[days][k] = part[short.test], _scores(short, models)
             if callback is not None:
                 callback(at * len(periods) + k + 1, len(histories) * len(periods))
     found = {days: scored for days, scored in found.items() if 2 * len(scored) >= len(periods)}
@@ -190,7 +195,7 @@ def learning_curve(
         test = np.concatenate([scored[k][0] for k in common])
         together = [np.concatenate(scores) for scores in zip(*(scored[k][1] for k in common), strict=True)]
         shown = "all" if days is None else f"{days:g} days"
-        for row in _rows(edges, test, together, is_positive, day, alerts_per_day, None):
+        for row in _rows(models, edges, test, together, is_positive, day, alerts_per_day, None):
             kept = {name: value for name, value in row.items() if name not in ("start", "stop", "n_train")}
             rows.append({"history": shown, "days": days, **kept})
     return _table(rows, None)
@@ -321,17 +326,25 @@ def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, ND
 # ---- scores
 
 
-def _scores(period: _Period, windows: Floats, seed: Any) -> list[Floats]:
-    """The scores of the labelled edges of a period, by each of `BACKTESTED`."""
-    trial, test = period.trial, period.test
-    revealed = trial.revealed(test)
-    methods = Propagation("stream", random_state=seed), LabelRates(stream=True, random_state=seed)
-    scores = [Fitted(method, trial).score(revealed)[0][: len(test)] for method in methods]
-    trees = fit_trees(windows[trial.train], trial.y[trial.train], seed)
-    return [*scores, trees.predict_proba(windows[test])[:, 1]]
+def _models(models: Mapping[str, Any] | None, day: float, seed: Any) -> Mapping[str, Any]:
+    """The models given, or the usual three."""
+    if models is not None:
+        return models
+    found = (
+        Propagation(random_state=seed),
+        LabelRates(random_state=seed),
+        Windows(tuple(days * day for days in WINDOWS)),
+    )
+    return {model.name: model.set_params(random_state=seed) for model in found}
+
+
+def _scores(period: _Period, models: Mapping[str, Any]) -> list[Floats]:
+    """The scores of the labelled edges of a period, by each model."""
+    return [scores_in_time(clone(model), period.trial, period.test)[0] for model in models.values()]
 
 
 def _rows(
+    models: Mapping[str, Any],
     edges: TemporalEdges,
     test: Positions,
     scores: list[Floats],
@@ -343,7 +356,7 @@ def _rows(
     """The measurements of all methods on some edges; without a period, those of all periods."""
     truth, day_of = is_positive[test], np.floor_divide(edges.ticks[test], day)
     rows = []
-    for method, of_method in zip(BACKTESTED, scores, strict=True):
+    for method, of_method in zip(models, scores, strict=True):
         auc, precision = auc_and_precision(truth, of_method)
         rows.append(
             {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -17,15 +15,13 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
-from tdlg.judge.tasks import ChronologicalClassification, EdgeClassification, Trial
-from tdlg.methods.base import Method
-from tdlg.methods.references import LabelRates
-from tdlg.methods.windows import window_columns, window_widths
-from tdlg.models.training import choose_setting, fit_trees
+from tdlg.judge.references import LabelRates, Windows
+from tdlg.judge.run import Fitted, scores_in_time
+from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, Trial
+from tdlg.models.training import choose_setting
 from tdlg.propagate.columns import find_fitted
 
 __all__ = [
-    "Fitted",
     "HeldOut",
     "How",
     "Judged",
@@ -153,12 +149,11 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     to_score = trial.revealed(test) if trial.reveals else trial.edges[test]
     scored = copy.scored(to_score).some(np.arange(len(test)))
     classes = np.unique(np.asarray(edges.label)[edges.labelled])
-    predictions = {
-        MODEL: for_all_classes(scored.values, copy.classes_, classes),
-        "label rates": _label_rates(trial, to_score, classes, seed)[: len(test)],
-    }
+    references = [LabelRates(random_state=seed)]
     if len(classes) <= MOST_CLASSES:
-        predictions["windows"] = _windows(trial, test, classes, seed)
+        references.append(Windows(random_state=seed))
+    predictions = {MODEL: for_all_classes(scored.values, copy.classes_, classes)}
+    predictions |= {reference.name: _by_class(reference, trial, test, classes) for reference in references}
     truth = label_codes(edges[test], classes)
     return HeldOut(how, copy, scored, test, classes, truth, predictions, len(trial.train), seed)
 
@@ -193,20 +188,6 @@ def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
                 parameter="edges",
             )
     return trial
-
-
-class Fitted:
-    """A method that has seen the edges of a trial, with the seconds that it took."""
-
-    def __init__(self, method: Method, trial: Trial) -> None:
-        self.method, seen = method, trial.seen()
-        _, self.embed_seconds = _timed(lambda: method.embed(seen))
-        _, self.fit_seconds = _timed(lambda: method.fit(seen))
-
-    def score(self, edges: TemporalEdges) -> tuple[Floats, tuple[float, float, float]]:
-        """Scores, and the seconds of the three steps."""
-        scores, predict_seconds = _timed(lambda: self.method.score(edges))
-        return scores, (self.embed_seconds, self.fit_seconds, predict_seconds)
 
 
 def with_label_times(edges: TemporalEdges, model: Any) -> TemporalEdges:
@@ -259,29 +240,13 @@ def _unfitted(model: Any, how: How, setting: str | None, seed: int) -> Any:
     return copy
 
 
-def _label_rates(trial: Trial, edges: TemporalEdges, classes: NDArray[Any], seed: int) -> Floats:
-    """The scores of label rates, one column per class."""
-    rates = LabelRates(random_state=seed)
-    scores, _ = Fitted(rates.streaming() if trial.reveals else rates, trial).score(edges)
+def _by_class(reference: Any, trial: Trial, test: Positions, classes: NDArray[Any]) -> Floats:
+    """The scores of a reference, one column per class."""
+    scores, _ = (
+        scores_in_time(reference, trial, test) if trial.reveals else Fitted(reference, trial).score(trial.edges[test])
+    )
     columns = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
     return for_all_classes(columns, np.unique(trial.y[trial.train]), classes)
-
-
-def _windows(trial: Trial, test: Positions, classes: NDArray[Any], seed: int) -> Floats:
-    """The probabilities that boosted trees on plain windows give to each class."""
-    visible = np.concatenate([trial.train, test, trial.pending]) if trial.reveals else trial.train
-    edges = trial.labelled(visible)
-    columns = window_columns(
-        edges, label_codes(edges, classes)[:, np.newaxis] == np.arange(len(classes)), window_widths(edges)
-    )
-    trees = fit_trees(columns[trial.train], trial.y[trial.train], seed)
-    return for_all_classes(trees.predict_proba(columns[test]), trees.classes_, classes)
-
-
-def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    start = perf_counter()
-    value = work()
-    return value, perf_counter() - start
 
 
 # ---- the predictions are compared with the labels

@@ -27,6 +27,7 @@ from tdlg.memory import default_threads, free_bytes
 Normalization = Literal["spectral", "edge"]
 
 LARGEST_VALUE = 1e290  # larger values of x use the slow walks
+ENTRIES_AT_ONCE = 1 << 20  # of an explicit matrix, whose values are computed from distances
 
 
 class LineGraph(LinearOperator):
@@ -214,9 +215,11 @@ class LineGraph(LinearOperator):
         indptr = np.concatenate([[0], np.cumsum(distinct)])
         index_dtype = np.int32 if indptr[-1] < 2**31 else np.int64
         indices, data = np.empty(indptr[-1], index_dtype), np.empty(indptr[-1])
-        decay = tuple(np.array(column) for column in zip(*self._parts, strict=True))
         ticks = layout.row_ticks, layout.col_ticks
-        fill_entries(source, slots, n_cols, low, high, ticks, self.include_self, decay, indptr, indices, data)
+        fill_entries(source, slots, n_cols, low, high, ticks, self.include_self, indptr, indices, data)
+        for start in range(0, len(data), ENTRIES_AT_ONCE):  # distances become values
+            some = slice(start, start + ENTRIES_AT_ONCE)
+            data[some] = decay_values(self._parts, data[some])
         matrix = csr_array((data, indices, indptr.astype(index_dtype)), shape=(slots.shape[0], n_cols))
         return self._row_copies.repeat(self._finished(matrix))
 
@@ -324,15 +327,20 @@ def _check_arguments(
                 "Wrap columns as `TemporalEdges(src, dst, time)`, or a table with from_frame.",
                 parameter=name,
             )
+    check_choice("LineGraph", "match", match, MATCHES)
+    check_walks("LineGraph", decay, n_threads)
+
+
+def check_walks(owner: str, decay: object, n_threads: int | None) -> None:
+    """Refuse a decay and a number of threads that products cannot use."""
     if not isinstance(decay, Decay | None):
         raise ParameterError(
-            f"The 'decay' parameter of LineGraph must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
+            f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
             f"Got {decay!r} instead.",
             parameter="decay",
         )
-    check_choice("LineGraph", "match", match, MATCHES)
     if n_threads is not None:
-        check_count("LineGraph", "n_threads", n_threads, 1)
+        check_count(owner, "n_threads", n_threads, 1)
 
 
 def _check_tol(parts: Sequence[Part], tol: float) -> None:

@@ -49,9 +49,10 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
 
 
 def _take_lanes(x: Floats, column: int, lanes: Floats, first: int, stop: int) -> None:
-    from tdlg._kernels.recurrence import take_lanes
-
-    take_lanes(x, column, first, stop, lanes)
+    """Copy some columns of x, from `column` on, side by side; lanes without a column are 0."""
+    n = min(LANES, x.shape[1] - column)
+    lanes[first:stop, :n] = x[first:stop, column : column + n]
+    lanes[first:stop, n:] = 0.0
 
 
 def _event_sums(

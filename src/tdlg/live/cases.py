@@ -383,9 +383,9 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
     -------
     dict
         "events_per_second"; "events", "labels"; "alerts", by status; "threshold"; "days": a list of {"day", "events",
-        "alerts", "looked_at", "right"} for the last 30 days; "by_score": a list of {"from", "to", "looked_at", "right"};
-        "weeks": {"this", "last"}, each with the sums of 7 days. An alert was looked at if it has a label, and it was right
-        if this is the positive class.
+        "alerts", "reviewed", "confirmed"} for the last 30 days; "by_score": a list of {"from", "to", "reviewed",
+        "confirmed"}; "weeks": {"this", "last"}, each with the sums of 7 days. An alert was reviewed if it has a label, and
+        confirmed if this is the positive class.
     """
     decided = [alert for alert in state.alerts if alert.status != "open"]
     days, counts = _days(state, decided), dict.fromkeys(("open", "confirmed", "dismissed", "expired"), 0)
@@ -413,7 +413,7 @@ def _days(state: LiveState, decided: list[Alert]) -> list[dict[str, Any]]:
         counts[3] += alert.status == "confirmed"
     if not found:
         return []
-    latest, names, days = max(found), ("events", "alerts", "looked_at", "right"), []
+    latest, names, days = max(found), ("events", "alerts", "reviewed", "confirmed"), []
     for day in range(max(min(found), latest - SHOWN_DAYS + 1), latest + 1):
         start = state.outcome.time(day * width)  # a date, or the number at which a day begins
         named = dict(zip(names, found.get(day, [0] * 4), strict=True))
@@ -422,18 +422,18 @@ def _days(state: LiveState, decided: list[Alert]) -> list[dict[str, Any]]:
 
 
 def _by_score(decided: list[Alert], threshold: float) -> list[dict[str, Any]]:
-    """How many of the decided alerts were right, in ten bins of the scores from the threshold up."""
+    """How many of the reviewed alerts were confirmed, in ten bins of the scores from the threshold up."""
     if not decided:
         return []
     scores = np.array([alert.score for alert in decided])
-    right = np.array([alert.status == "confirmed" for alert in decided])
+    is_positive = np.array([alert.status == "confirmed" for alert in decided])
     low, high = min(threshold, scores.min()), scores.max()
     edges = np.linspace(low, high if high > low else low + 1.0, BINS + 1)
     place = np.clip(np.searchsorted(edges, scores, "right") - 1, 0, BINS - 1)
-    looked_at, were_right = np.bincount(place, minlength=BINS), np.bincount(place, right, BINS).astype(int)
-    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), looked_at.tolist(), were_right.tolist(), strict=True)
-    return [dict(zip(("from", "to", "looked_at", "right"), row, strict=True)) for row in rows]
+    reviewed, confirmed = np.bincount(place, minlength=BINS), np.bincount(place, is_positive, BINS).astype(int)
+    rows = zip(edges[:-1].tolist(), edges[1:].tolist(), reviewed.tolist(), confirmed.tolist(), strict=True)
+    return [dict(zip(("from", "to", "reviewed", "confirmed"), row, strict=True)) for row in rows]
 
 
 def _summed(days: list[dict[str, Any]]) -> dict[str, int]:
-    return {name: sum(day[name] for day in days) for name in ("events", "alerts", "looked_at", "right")}
+    return {name: sum(day[name] for day in days) for name in ("events", "alerts", "reviewed", "confirmed")}

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.models.bursts import BurstDetector
+from tdlg.models.outliers import BurstDetector
 from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
 from tdlg.propagate.bursts import RunningBursts
 from tdlg.propagate.plan import OwnColumn, own_values

@@ -20,6 +20,7 @@ from tdlg.clock import rounded_up
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
+from tdlg.io.columns import usual_at
 from tdlg.live.outcome import is_same_label, time_as_json
 from tdlg.models.propagation import feature_values
 from tdlg.propagate.plan import (
@@ -32,7 +33,6 @@ from tdlg.propagate.plan import (
     raw_values,
 )
 from tdlg.propagate.state import NodeCodes, StreamEvents
-from tdlg.tables.find_columns import usual_at
 from tdlg.tables.ids import id_key
 from tdlg.tables.labels import label_ticks
 from tdlg.tables.times import as_times

@@ -13,8 +13,8 @@ from tdlg._kernels import DST, SRC
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
-from tdlg.explain.bursts import explain_bursts
 from tdlg.explain.propagation import explain_propagation
+from tdlg.explain.reasons import explain_bursts
 from tdlg.live.cases import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState

@@ -543,6 +543,10 @@ class LiveModel:
         """The label of a dismissed alert: the other one of two classes; None if there is no such class."""
         return self._state.outcome.other
 
+    def is_positive(self, label: Any) -> bool:
+        """Whether a label is the positive class; any label above 0 for a model without classes."""
+        return self._state.outcome.is_positive(label)
+
     @property
     def threshold(self) -> float:
         """The score from which on an event is an alert."""

@@ -8,7 +8,7 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def time_as_json(ticks: Any, unit: str | None) -> Any:
     """
     if unit is None:
         return ticks.item() if isinstance(ticks, np.generic) else ticks
-    text = str(np.array(int(ticks)).astype(f"datetime64[{unit}]"))
+    text = str(np.datetime64(int(ticks), cast(Any, unit)))
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -19,37 +19,39 @@ from sklearn.base import clone
 from tdlg.checks import as_generator
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.engines.buckets import Buckets, RecordForm, map_buckets, read_split, write_split
-from tdlg.engines.columns import (
+from tdlg.engines.buckets import (
     BucketPlan,
+    Buckets,
     BurstsTask,
     ColumnFiles,
     ColumnsTask,
+    RecordForm,
     RowValues,
     find_bursts,
     make_columns,
+    map_buckets,
     nodes_are_shared,
     read_columns,
     usual_gap_of_nodes,
 )
 from tdlg.engines.executors import run_all
-from tdlg.engines.paths import exists, is_remote, reading, write_whole
-from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, most_training_rows, record_memory
-from tdlg.engines.summary import Clock, Labels, Summary, summarise
+from tdlg.engines.files import exists, is_remote, read_split, reading, write_split, write_whole
+from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, record_memory
+from tdlg.engines.summary import Clock, LabelCodes, Summary, summarise
 from tdlg.engines.table import Block, ScannedEdges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES
-from tdlg.memory import LEARNING, in_bytes
+from tdlg.memory import LEARNING, in_bytes, most_learnt
 from tdlg.models import propagation
-from tdlg.models.bursts import burst_widths, rare_surprise
+from tdlg.models.outliers import burst_widths, rare_surprise
 from tdlg.models.training import TrainingRows, Windows
 from tdlg.persist.model import load_model, save_model
 from tdlg.propagate.bursts import KEYS
 from tdlg.propagate.features import PropagationFeatures, check_features, class_targets, useful_matches
 from tdlg.propagate.plan import ColumnPlan, OwnColumn, fit_own, plan_decays, scales_between
-from tdlg.tables.labels import plain_classes
+from tdlg.tables.labels import LabelRule, plain_classes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -100,7 +102,7 @@ class FileNeeds(NamedTuple):
         n_rows, of_plan = form.n_rows, plan.plan
         n_columns = sum(map(plan.n_columns, plan.matches))
         n_learnt = min(n_known, limits.training_rows(n_rows, n_columns))
-        share = min((n_missing + min(n_known, most_training_rows(n_rows))) / n_rows, 1.0)
+        share = min((n_missing + min(n_known, most_learnt(n_rows))) / n_rows, 1.0)
         record_bytes: dict[str, float] = {}
         for match in plan.matches:
             kind, other = of_plan.kinds(match)
@@ -152,7 +154,7 @@ class FileSetup:
     table: ScannedEdges
     clock: Clock
     late: bool
-    labels: Labels
+    labels: LabelCodes
     classes: NDArray[Any]
     counts: NDArray[np.int64]
     rows_to_score: NDArray[np.int64]
@@ -190,7 +192,9 @@ def set_up(table: ScannedEdges, summary: Summary, classes_of: dict[Any, Any], mo
     """
     classes = np.unique(np.array([value for value in classes_of.values() if value is not None]))
     place = {value: code for code, value in enumerate(classes.tolist())}
-    labels = Labels(tuple(classes_of), tuple(-1 if named is None else place[named] for named in classes_of.values()))
+    labels = LabelCodes(
+        tuple(classes_of), tuple(-1 if named is None else place[named] for named in classes_of.values())
+    )
     counted: Counter[int] = Counter()
     for value, code in zip(labels.values, labels.codes, strict=True):
         counted[code] += summary.labels[value]
@@ -297,6 +301,8 @@ def fill_labels(
         run.progress("reading")
         summary = summarise(run.engine, table, run.blocks)
         values = list(summary.labels)
+        if classes is None and table.rule != LabelRule(column=table.rule.column):
+            classes = table.rule.classes
         named, chosen = (values, None) if classes is None else classes(values)
         setup = set_up(table, summary, dict(zip(values, named, strict=True)), model)
         del summary  # which holds the kept rows
@@ -338,8 +344,8 @@ def _check_model(model: Any) -> None:
         )
     if model.estimator is not None:
         raise ParameterError(
-            "The 'estimator' cannot be chosen for files: boosted trees learn from a sample.",
-            "Leave out estimator=.",
+            "Files are always fitted with the built-in boosted trees, and an 'estimator' is given.",
+            "Leave out estimator=, or read the table into memory.",
             parameter="estimator",
         )
 
@@ -547,7 +553,7 @@ def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) 
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
         run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         n_bytes = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)
-        buckets = run.checked(run.partition(form, Labels(), KEYS, n_bytes), dict.fromkeys(KEYS, n_bytes))
+        buckets = run.checked(run.partition(form, LabelCodes(), KEYS, n_bytes), dict.fromkeys(KEYS, n_bytes))
         block_rows = run.blocks[0].stop
         values = RowValues(run.folder, table.n_rows, block_rows, len(KEYS) * buckets.n_buckets)
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]

@@ -209,8 +209,8 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
     ) -> pl.DataFrame:
-        """Say in words which interactions moved each score most; see `tdlg.explain.rows.explain_rows`."""
-        from tdlg.explain.rows import explain_rows
+        """Say in words which interactions moved each score most; see `tdlg.explain.reasons.explain_rows`."""
+        from tdlg.explain.reasons import explain_rows
 
         check_is_fitted(self)
         _refuse_label_time(label_time)
@@ -218,8 +218,8 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         return explain_rows(self, edges, top, rows=rows, positive=positive)
 
     def contributions(self, X: Any, top: int = 5, *, rows: Any = None) -> pl.DataFrame:
-        """Take each decision value apart into a sum; see `tdlg.explain.rows.contributions_of_rows`."""
-        from tdlg.explain.rows import contributions_of_rows
+        """Take each decision value apart into a sum; see `tdlg.explain.reasons.contributions_of_rows`."""
+        from tdlg.explain.reasons import contributions_of_rows
 
         check_is_fitted(self)
         return contributions_of_rows(self, self._edges(X, reset=False), top, rows=rows)
@@ -228,7 +228,7 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         self, scored: Scored, riskiest: NDArray[np.int64], sampled: NDArray[np.int64], code: int | None
     ) -> list[str | None]:
         """The reason for each node: the fitted interaction that raises the score of its riskiest edge most."""
-        from tdlg.explain.rows import main_interactions
+        from tdlg.explain.reasons import main_interactions
 
         return main_interactions(self, scored.edges[riskiest], code)
 
@@ -236,10 +236,7 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Set `classes_`; return 0/1 targets, shape (n_edges,) for two classes, else (n_edges, n_classes)."""
         check_classification_targets(values)
         self.classes_, codes = np.unique(values, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
+        self._check_two_classes()
         target = np.zeros((len(known), len(self.classes_)))
         target[np.flatnonzero(known), codes] = 1.0
         return target[:, 1] if len(self.classes_) == 2 else target

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.explain.rows import as_series
+from tdlg.explain.reasons import as_series
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import edge_index
-from tdlg.tables.frames import eager_frame
+from tdlg.tables.column import eager_frame
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:

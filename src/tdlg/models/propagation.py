@@ -19,6 +19,7 @@ from tdlg.estimator import EdgesEstimator, Explainable, Scored, all_or_nothing, 
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.events import Copies
 from tdlg.linegraph.match import NODE_MATCHES
+from tdlg.memory import most_learnt
 from tdlg.models import training
 from tdlg.models.training import Setting, TrainingRows, Windows, weights_for
 from tdlg.models.trees import BinnedColumns, bin_columns, fit_boosting
@@ -152,7 +153,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         windows = self.choose_windows(edges.ticks[kept], codes[kept], np.bincount(codes[known]), late=late)
         self.features_ = self.unfitted_features(self._used_two_ends(len(edges))).fit(edges)
 
-        samples = windows.samples(training.MOST_ROWS if self.estimator is None else np.inf)
+        samples = windows.samples(most_learnt(len(edges)) if self.estimator is None else np.inf)
         seed = training.sampling_seed(self.random_state)
         chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
         rows, columns = self._training_columns(samples, chosen)
@@ -302,7 +303,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees."""
-        return training.boosting_settings(len(rows.target)) | {"random_state": as_seed(self.random_state)}
+        target = rows.target if self._target == "classes" else None
+        return training.boosting_settings(len(rows.target), 0, target) | {"random_state": as_seed(self.random_state)}
 
     def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones."""
@@ -552,7 +554,7 @@ def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
 
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
-FEW_LABELS = 10  # of a class, or four times as many in all, which are hardly enough to learn from
+FEW_LABELS = 20  # of a class, or twice as many in all, which are hardly enough to learn from
 MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
 FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
@@ -562,12 +564,13 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     """Classify interactions by the labels, counts, times and amounts of the interactions around them.
 
     Boosted trees are trained on the columns of `PropagationFeatures`, with bins that follow the tails and the rare classes
-    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; probabilities are
-    corrected for it, so that they stay calibrated. For forecasts, where the future may differ from the past, the
-    log-probabilities of the trees are averaged with those of logistic regression, with weights 2 and 1, unless the trees
-    alone clearly predict the latest training edges better. Pass all edges to `fit`, with missing labels where they are to be
-    predicted, and then call `predict_proba(edges)`. New edges can be scored too; they count as unlabelled neighbours of each
-    other. A training edge never sees its own label, however it is passed.
+    as well. Of more than 300,000 training edges a sample is used, which keeps those of rare classes; it has a tenth of the
+    edges, at least 300,000 and at most a million, and probabilities are corrected for it, so that they stay calibrated. For
+    forecasts, where the future may differ from the past, the log-probabilities of the trees are averaged with those of
+    logistic regression, with weights 2 and 1, unless the trees alone clearly predict the latest training edges better. Pass
+    all edges to `fit`, with missing labels where they are to be predicted, and then call `predict_proba(edges)`. New edges
+    can be scored too; they count as unlabelled neighbours of each other. A training edge never sees its own label, however
+    it is passed.
 
     Parameters
     ----------
@@ -790,15 +793,15 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
         """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
         self.classes_ = classes
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
-        if counts.min() < FEW_LABELS or counts.sum() < 4 * FEW_LABELS:
+        self._check_two_classes()
+        n_rarest = int(counts.min())
+        if n_rarest < FEW_LABELS or counts.sum() < 2 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]
             warn(
-                f"Only {counts.min()} of the {counts.sum():,} known labels are {rarest!s}, which is "
-                "hardly enough to learn from. Pass more labels, and judge the model on held-out ones."
+                f"Only {n_rarest} of the {counts.sum():,} known labels are {rarest!s}, which is hardly enough to learn "
+                f"from. The order of the scores can be useful; their sizes are uncertain by at least {n_rarest**-0.5:.0%}, "
+                f"and a quarter held out would have about {max(round(n_rarest / 4), 1)} of them, too few to judge by. "
+                "Pass more labels."
             )
         if len(self.classes_) > MANY_CLASSES and self.estimator is None:
             warn(

@@ -32,7 +32,6 @@ LOOKED_AT = 100_000  # edges that are looked at for copies
 CUTS = (2 / 7, 3 / 7, 4 / 7, 5 / 7)  # "forecast" trains at these shares of the labelled edges, by time
 HORIZON = 1 / 3  # rows to train on after a cut, as a share of the labelled edges: whatever the edges to score are
 BURN_IN = 1 / 7  # share of the earliest labelled edges that "stream" does not train on: little happened before them
-MOST_ROWS = 300_000  # more rows to learn from are sampled in memory; for files see `tdlg.engines.sizes`
 
 ROWS_TO_COMPARE = 60_000  # most rows that models which are compared learn from
 INNER = 0.25  # share of the rows on which they are compared
@@ -167,13 +166,20 @@ def sampling_seed(random_state: Any) -> int:
 # ---- trees
 
 
-def boosting_settings(n_rows: int, n_columns: int = 0) -> dict[str, Any]:
+FEWEST_TREES, MOST_TREES = 30, 200
+ROWS_PER_TREE = 2  # of other classes than the commonest one, where they are few
+
+
+def boosting_settings(n_rows: int, n_columns: int = 0, target: NDArray[Any] | None = None) -> dict[str, Any]:
     """Settings that suit noisy columns; with few rows, a leaf has at least a twentieth of them.
 
+    There are 200 trees, or fewer where few rows have another class than the commonest one (`target`, if it has classes): 200
+    trees learn 50 frauds by heart, and then give to new ones a fifth of the probability that they have.
     Each split chooses among 30 % of the columns; of more than 67 columns among 20, but among at least 10 %.
     """
+    n_others = n_rows if target is None else n_rows - int(np.unique(target, return_counts=True)[1].max(initial=0))
     return {
-        "max_iter": 200,
+        "max_iter": int(np.clip(n_others // ROWS_PER_TREE, FEWEST_TREES, MOST_TREES)),
         "learning_rate": 0.05,
         "max_leaf_nodes": 15,
         "min_samples_leaf": max(1, min(40, n_rows // 20)),
@@ -190,7 +196,7 @@ def fit_trees(columns: NDArray[np.float64], target: NDArray[Any], seed: Any) -> 
     from tdlg.models.trees import bin_columns, fit_boosting
 
     binned = bin_columns(columns, target, as_generator(seed), classes=True)
-    settings = boosting_settings(len(target)) | {"random_state": seed}
+    settings = boosting_settings(len(target), 0, target) | {"random_state": seed}
     return fit_boosting(HistGradientBoostingClassifier, settings, binned, target)
 
 

@@ -92,12 +92,13 @@ class _Table:
 
     def _labels_of(self, evidence: Evidence) -> Labels:
         values = np.hstack([np.ones((len(evidence.labelled), 1)), evidence.targets])
+        is_rare = self._plan.is_rare(evidence.targets)
         if evidence.label_ticks is not None:
             known = np.flatnonzero(evidence.labelled)
-            return Labels(self._network.place[known], values[known], evidence.known_at[known])
-        together = self._network.added(values * evidence.labelled[:, np.newaxis])
+            return Labels(self._network.place[known], values[known], is_rare[known], evidence.known_at[known])
+        together = self._network.added(np.column_stack([values, is_rare]) * evidence.labelled[:, np.newaxis])
         cols = np.flatnonzero(together[:, 0])
-        return Labels(cols, together[cols])
+        return Labels(cols, together[cols, :-1], together[cols, -1] > 0.0)
 
     def sums(self, match: str, groups: Sequence[tuple[Positions, Any]]) -> MatchSums:
         """The sums of a match at the rows of groups."""
@@ -117,7 +118,7 @@ class _Table:
             if self._is_all and MATCHES[match].same_ends:
                 return col_keys, col_keys, n_keys
             return row_keys[self._rows], col_keys, n_keys
-        from tdlg._kernels.ids import factorise_integers
+        from tdlg._kernels.layout import factorise_integers
 
         feature, end = self._plan.category_matches[match]
         cols = self._query.evidence.categories[self._network.first, feature]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import UNUSUAL
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import Copies, Layout, build_layout
+from tdlg.linegraph.match import SAME_ENDS
 from tdlg.propagate.plan import ColumnPlan, levels
 
 Floats = NDArray[np.float64]
@@ -69,6 +70,7 @@ class Labels(NamedTuple):
 
     cols: Positions  # the columns that have them, (n_labels,)
     values: Floats  # 1 and the targets, (n_labels, 1 + n_targets)
+    is_rare: NDArray[np.bool_]  # whether a column has a label of the rarest class
     known: NDArray[Any] | None = None  # when they became known, in ticks; None if each at the time of its edge
 
 
@@ -82,6 +84,8 @@ class MatchSums:
     What is usual for a key is the mean level of its numbers over all of its past, see `tdlg.propagate.plan.levels`.
     An edge whose level is more than 1 above it has an excess, which is summed like other values: how unusual it was lately.
     edge_levels, edge_cols : the levels of all edges, and the column of each; several may be one.
+
+    Of the last known label of the rarest class, the time of its edge counts, and how many edges of the key came since then.
     """
 
     def __init__(
@@ -99,13 +103,17 @@ class MatchSums:
         self._plan, self._match, self._groups, self._own = plan, match, groups, keyed.own
         self._widths, self._spread = plan.widths(unit), plan.spread(unit)
         self._separate: list[Walk] | None = None
-        self._usual = np.empty((0, len(values)))
-        if plan.compares(match) and plan.numbers:
-            self._usual, excess = self._surprise(keyed, edge_levels, edge_cols)
-            values = values.copy()
-            values[:, plan.excesses] = excess
+        self._usual, self._since = np.empty((0, len(values))), [np.empty((0, len(rows))) for rows, _ in groups]
+        known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
+        if match in SAME_ENDS and (plan.n_edge_values > 1 or plan.rarest is not None):
+            edge_levels = edge_levels[:, : len(plan.numbers)]
+            n_before, self._usual, excess = self._past(keyed, values[:, 0], edge_levels, edge_cols)
+            if plan.numbers:
+                values = values.copy()
+                values[:, plan.excesses] = excess
+            if plan.rarest is not None:
+                self._since = [self._last_labels(keyed, labels, known, n_before, *group) for group in groups]
         if plan.n_targets and (labels.known is not None or any(before is not None for _, before in groups)):
-            known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
             self._separate = [self._walk_labels(keyed, labels, known, *group) for group in groups]
         elif plan.n_targets:
             together = np.zeros((len(values), values.shape[1] + plan.n_label_values))
@@ -114,17 +122,38 @@ class MatchSums:
             values = together
         self._walk = walk_events(keyed.layout(), values, self._widths, past_only=plan.past_only)
 
-    def _surprise(self, keyed: Keyed, levels: Floats, cols: Positions) -> tuple[Floats, Floats]:
-        """The mean level before each column, (n_numbers, n_cols), and the excess of each column, (n_cols, n_numbers)."""
+    def _past(self, keyed: Keyed, n_edges: Floats, levels: Floats, cols: Positions) -> tuple[Floats, Floats, Floats]:
+        """All the past of each column: how many edges, (n_cols,), the mean levels, (n_numbers, n_cols); and its excess.
+
+        n_edges : how many edges each column is; the excess is (n_cols, n_numbers).
+        """
         n_cols, n_numbers, is_known = len(keyed.col_keys), levels.shape[1], np.isfinite(levels)
         square = keyed._replace(row_keys=keyed.col_keys, row_ticks=keyed.col_ticks, own=None)
-        values = np.zeros((n_cols, 2 * n_numbers))
-        np.add.at(values, cols, np.hstack([is_known, np.where(is_known, levels, 0.0)]))
+        values = np.zeros((n_cols, 1 + 2 * n_numbers))
+        values[:, 0] = n_edges
+        if n_numbers:
+            np.add.at(values[:, 1:], cols, np.hstack([is_known, np.where(is_known, levels, 0.0)]))
         before = walk_events(square.layout(), values, [np.inf], past_only=True).take(slice(None))[0][0]
-        usual = before[n_numbers:] / (before[:n_numbers] + self._plan.smoothing)
+        usual = before[1 + n_numbers :] / (before[1 : 1 + n_numbers] + self._plan.smoothing)
         excess = np.zeros((n_cols, n_numbers))
-        np.add.at(excess, cols, np.where(is_known, np.maximum(levels - usual.T[cols] - UNUSUAL, 0.0), 0.0))
-        return usual, excess
+        if n_numbers:
+            np.add.at(excess, cols, np.where(is_known, np.maximum(levels - usual.T[cols] - UNUSUAL, 0.0), 0.0))
+        return before[0], usual, excess
+
+    def _last_labels(
+        self, keyed: Keyed, labels: Labels, known: NDArray[Any], n_before: Floats, rows: Positions, before: Any
+    ) -> Floats:
+        """Ticks since the last edge with a known label of the rarest class, and edges since, (2, n_rows)."""
+        from tdlg._kernels.columns import last_labels
+
+        some = np.flatnonzero(labels.is_rare if before is None else labels.is_rare & (known < before))
+        some = some[np.lexsort((known[some], keyed.col_keys[labels.cols[some]]))]
+        cols, own = labels.cols[some], rows if self._own is None else self._own[rows]
+        starts = np.searchsorted(keyed.col_keys[cols], np.arange(keyed.n_keys + 1))
+        of_labels = known[some], keyed.col_ticks[cols], n_before[cols]
+        found = np.empty((2, len(rows)))
+        last_labels(keyed.row_keys[rows], keyed.row_ticks[rows], n_before[own], starts, *of_labels, found)
+        return found
 
     def _walk_labels(self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any) -> Walk:
         # labels that become known after all rows are left out: their times may be far beyond all others
@@ -154,7 +183,8 @@ class MatchSums:
             unusual = self._usual[:, cols]
             if len(unusual):
                 unusual = np.nan_to_num(levels(mine[block], plan.own).T - unusual)
-            of_edges = unusual, mine[block], compared, amounts
+            since = self._since[group][:, offset + first : offset + first + len(rows[block])]
+            of_edges = unusual, since, mine[block], compared, amounts
             written = sums, labels, gaps[: plan.n_gaps], *of_edges, plan.smoothing, self._spread, start + first, out
             write_columns(*written)
 

@@ -41,6 +41,7 @@ BOTH_MEANS = (  # their means: name, the count, the sum, and whether nodes must 
     ("partners-reputation", ALL, BACK_SUM, True),
     ("partners-reputed", LABELLED, Y_BY_BACK, True),
 )
+SINCE = ("recency", "since")  # how recent the last known label of the rarest class is, and how many edges came since
 AGREEMENTS = ("agreement", "agreement-sum", "agreement-common")
 
 
@@ -48,7 +49,8 @@ class Column(NamedTuple):
     """What a propagated column is about.
 
     about : "rate" or "mean" (labels), "known" (how many labels), "count", "gaps", "feature" (beside the neighbours'
-    features), "usual" (the neighbours' features themselves), "lately" (how unusual those were), "own"; "partners",
+    features), "usual" (the neighbours' features themselves), "lately" (how unusual those were), "since" (the last known
+    label of the rarest class), "own"; "partners",
     "agreement" (of nodes that are alike) or "common" (how many such nodes there are), see `two_ends`.
     """
 
@@ -116,6 +118,26 @@ class ColumnPlan:
         """The targets of each class, (n_classes, n_targets)."""
         n_classes = self.n_classes
         return (np.eye(n_classes)[:, n_classes - self.n_targets :] - self.prior) / self.target_spread
+
+    @cached_property
+    def rarest(self) -> int | None:
+        """The position of the rarest class, of equally rare ones the last; None for numbers, and where the future counts."""
+        if self.classes is None or not self.past_only or not self.n_targets:
+            return None
+        shares = self.prior if self.n_targets > 1 else (1.0 - self.prior[0], self.prior[0])
+        return len(shares) - 1 - int(np.argmin(shares[::-1]))
+
+    @cached_property
+    def rare_sign(self) -> tuple[int, float]:
+        """Which target is above 0 only for the rarest class, once it is multiplied by a sign; the sign is 0 without such."""
+        if self.rarest is None:
+            return 0, 0.0
+        return (self.rarest, 1.0) if self.n_targets > 1 else (0, 1.0 if self.rarest == 1 else -1.0)
+
+    def is_rare(self, targets: Floats) -> NDArray[np.bool_]:
+        """Whether each of known labels, as `targets_of`, is of the rarest class."""
+        target, sign = self.rare_sign
+        return sign * targets[:, target] > 0.0 if sign else np.zeros(len(targets), bool)
 
     def targets_of(self, labels: NDArray[Any] | None, known: NDArray[np.bool_]) -> Floats:
         """Labels as numbers minus their prior, (n_edges, n_targets); 0 where unknown."""
@@ -255,6 +277,8 @@ class ColumnPlan:
         columns += [Column(f"{match}:{gap}", match, "gaps") for gap in ("before", "after")[: self.n_gaps]]
         if self.compares(match):
             columns += [Column(f"{match}:unusual[{name}]", match, "feature", name) for name in self.numbers]
+        if match in SAME_ENDS and self.classes is not None and self.rarest is not None:
+            columns += [Column(f"{match}:{what}[{self.classes[self.rarest]}]", match, "since") for what in SINCE]
         if match not in self.category_matches:
             return columns
         feature = self.many[self.category_matches[match][0]]

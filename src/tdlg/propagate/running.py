@@ -3,13 +3,14 @@
 The columns are those of `PropagationFeatures` with `past_only`. An event is *entered*, its columns are read from what
 happened strictly before it, and it is absorbed once time has moved on: events at one time do not see each other. A label is
 absorbed at the time when it became known. Both can come late: all decayed sums are then as if they had come in time, but for
-the excess of a late event's numbers, which is that over what is usual when it comes.
+the excess of a late event's numbers, which is that over what is usual when it comes, and the edges since a late event, which
+count from when it comes. If the last label of the rarest class is taken back, the one that it replaced is the last again.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
@@ -201,9 +202,9 @@ class RunningColumns:
         width = kernels.FIRST + plan.n_targets * self._per_class if self._per_class else 0
         self._no_gap = kernels.NO_GAP * float(both[kernels.LONG])
         n_values, n_numbers = plan.n_edge_values + plan.n_label_values, len(plan.numbers)
-        self._around = RunningSums(plan.widths(self.unit), n_values, self.dtype, n_numbers)
-        same_ends = [SAME_ENDS.index(match) if match in SAME_ENDS else -1 for match in added]
-        self._excesses = plan.excesses, np.array(same_ends, np.int64)
+        has_rare = plan.rarest is not None
+        self._around = RunningSums(plan.widths(self.unit), n_values, self.dtype, n_numbers, has_rare=has_rare)
+        self._of_pasts = plan.excesses, _places(added), np.array(plan.rare_sign, np.int64)
         self._ends, self._pairs = (RunningSums(both, n, self.dtype) for n in (width, 2 * width))
         self._all_sums = self._around, self._ends, self._pairs
         self._rings = Rings(plan.n_targets, self.dtype)
@@ -215,6 +216,9 @@ class RunningColumns:
             described=np.zeros((0, plan.n_targets, kernels.N_DESCRIBED)),
             levels=np.zeros((0, n_numbers)),
             excess=np.zeros((0, len(SAME_ENDS), n_numbers)),
+            n_before=np.zeros((0, len(SAME_ENDS) * has_rare)),
+            replaced=np.zeros((0, len(SAME_ENDS) * has_rare), self.dtype),
+            n_replaced=np.zeros((0, len(SAME_ENDS) * has_rare)),
             categories=np.zeros((0, len(plan.many)), np.int64),
             ticks=np.zeros(0, self.dtype),
             known=np.zeros(0, self.dtype),
@@ -356,9 +360,12 @@ class RunningColumns:
 
     def _memory(self) -> tuple[Any, ...]:
         """What the kernels read and change."""
-        events = tuple(self.rows[name] for name in ("nodes", "values", "labels", "described", "levels", "excess"))
+        entered = "nodes", "values", "labels", "described", "levels", "excess"
+        of_rows = *entered, "n_before", "ticks", "replaced", "n_replaced"
         both = self._ends.arrays, self._pairs.arrays, self._rings.arrays, self._per_class, not self._plan.bipartite
-        return events, (*self._around.arrays, self._around.usual, *self._excesses), both
+        around = self._around
+        pasts = around.usual, around.labelled, around.counts, *self._of_pasts
+        return tuple(self.rows[name] for name in of_rows), (*around.arrays, *pasts), both
 
     def _run(self, queries: tuple[Any, ...], absorbed: tuple[Any, ...], lines: Floats, start: int = 0) -> None:
         """Write the columns of queries (rows, ticks, own features) from `start` on, absorbing what is due on the way."""
@@ -420,6 +427,11 @@ class RunningColumns:
         self.clock = state["clock"][0]
 
 
+def _places(matches: Iterable[str]) -> Positions:
+    """Which of source, destination and pair each match is about; -1 for other matches."""
+    return np.array([SAME_ENDS.index(match) if match in SAME_ENDS else -1 for match in matches], np.int64)
+
+
 def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
     """How the kernel writes the columns, see `_kernels.stream._write`."""
     *starts, both_at, own_at, _ = plan.starts.tolist()
@@ -427,7 +439,7 @@ def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
     if n_two_ends != own_at - both_at:  # kernels do not check bounds
         raise TypeError("The kernel writes other columns about both ends than the plan has.")
     return (
-        np.array([SAME_ENDS.index(m) if plan.compares(m) else -1 for m in plan.all_matches], np.int64),
+        _places(plan.all_matches),
         np.array([*starts, both_at], np.int64),
         *plan.comparisons,
         np.array([plan.smoothing, plan.spread(unit)]),

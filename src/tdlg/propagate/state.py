@@ -138,23 +138,29 @@ class RunningSums(_Slots):
 
     The widths are those of Laplace decays in ticks, infinite for no decay. By slot: the key, the time of the last change,
     the time of the last edge (`last`), the sums, (n_widths, n_values), and what is usual: how many levels of each number
-    there were in all of the past, and their sum, (n_numbers, 2).
+    there were in all of the past, and their sum, (n_numbers, 2). With `has_rare`, the time of the last edge known to be of
+    the rarest class (`labelled`), (1,), and how many edges there were in all, and before that one (`counts`), (2,).
     """
 
-    NAMES, INDEX = ("keys", "time", "last", "sums", "usual"), "_table"
+    NAMES, INDEX = ("keys", "time", "last", "sums", "usual", "labelled", "counts"), "_table"
     keys: Positions
     time: NDArray[Any]
     last: NDArray[Any]
     sums: Floats
     usual: Floats
+    labelled: NDArray[Any]
+    counts: Floats
     _table: NDArray[np.int32]
 
-    def __init__(self, widths: Floats, n_values: int, dtype: np.dtype[Any], n_numbers: int = 0) -> None:
+    def __init__(
+        self, widths: Floats, n_values: int, dtype: np.dtype[Any], n_numbers: int = 0, *, has_rare: bool = False
+    ) -> None:
         self.rates = 1.0 / np.asarray(widths, np.float64)
         self._never = np.array([np.iinfo(np.int64).min if dtype.kind == "i" else -np.inf], dtype)
         nothing = np.zeros(0, dtype)
         sums, usual = np.zeros((0, len(self.rates), n_values)), np.zeros((0, n_numbers, 2))
-        self._take(np.zeros(0, np.int64), nothing, nothing, sums, usual)
+        pasts = usual, np.zeros((0, int(has_rare)), dtype), np.zeros((0, 2 * has_rare))
+        self._take(np.zeros(0, np.int64), nothing, nothing, sums, *pasts)
 
     @property
     def arrays(self) -> tuple[Floats, NDArray[Any], NDArray[Any], Floats, NDArray[Any]]:
@@ -189,7 +195,7 @@ class RunningSums(_Slots):
         from tdlg._kernels.running import hash_table
 
         super()._take(*arrays, room=room)
-        self.last[self.n :] = self._never
+        self.last[self.n :] = self.labelled[self.n :] = self._never
         self._table = hash_table(self.n, self.keys)
 
     def forget(self, now: Any, least_gap: float, after: float | None) -> None:

@@ -18,7 +18,7 @@ from tdlg.rank.state import COLUMNS, RankingState
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-AT_ONCE = 65536  # edges that are absorbed before the queries, if there are more of them
+EDGES_AT_ONCE = 65536  # for which room is made, before the queries
 ROWS_AT_ONCE = 200_000  # rows of columns that are made at once, about 90 MB
 
 
@@ -153,8 +153,8 @@ class History:
         """The state after the first edges."""
         if self._state.n_edges > n_edges:
             self._state = self._new()
-        for start in range(self._state.n_edges, n_edges, AT_ONCE):
-            self._state.absorb(*self.edges(slice(start, min(start + AT_ONCE, n_edges))))
+        for start in range(self._state.n_edges, n_edges, EDGES_AT_ONCE):
+            self._state.absorb(*self.edges(slice(start, min(start + EDGES_AT_ONCE, n_edges))))
         return self._state
 
     def rows(self, src: Codes, dst: Codes, when: Floats, upto: Codes) -> Floats:

@@ -32,7 +32,6 @@ COLUMNS = tuple(
     )
     for name in names
 )
-AT_ONCE = 65536  # edges for which room is made at once
 
 
 class RankingState:
@@ -65,10 +64,8 @@ class RankingState:
         """Add edges, in the order of time."""
         from tdlg._kernels.ranking import absorb
 
-        for start in range(0, len(src), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            self._make_room(int(max(src[part].max(), dst[part].max())) + 1, len(src[part]))
-            absorb(self._state, src[part], dst[part], when[part], self.rates)
+        self._make_room(1 + max(int(src.max(initial=-1)), int(dst.max(initial=-1))), len(src))
+        absorb(self._state, src, dst, when, self.rates)
 
     def columns(self, src: int, when: float, candidates: Codes) -> Floats:
         """The columns of candidates for the next destination of a source, (n_candidates, n_columns)."""

@@ -16,8 +16,6 @@
     return (items.length ? items : [copy]).map((item) => item.textContent).join("; ");
   }
 
-  function quoted(text) { return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text; }
-
   function saveText(name, text) {
     const link = document.createElement("a");
     link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
@@ -33,25 +31,25 @@
     const few = Number(table.dataset.few);
     const heads = [...table.tHead.rows[0].cells];
     const search = document.querySelector(`[data-search="${key}"]`);
-    const found = document.querySelector(`[data-found="${key}"]`);
+    const count = document.querySelector(`[data-found="${key}"]`);
     const more = document.querySelector(`[data-more="${key}"]`);
     const download = document.querySelector(`[data-download="${key}"]`);
-    const texts = new Map(rows.map((row) => [row, row.textContent.toLocaleLowerCase()]));
-    let order = rows;
-    let matching = rows;
+    const texts = rows.map((row) => row.textContent);
+    let order = [...rows.keys()];
+    let shownRows = rows;
     let all = rows.length <= few;
 
     function update() {
-      const words = search.value.toLocaleLowerCase().split(/\s+/).filter(Boolean);
-      matching = order.filter((row) => words.every((word) => texts.get(row).includes(word)));
-      const shown = new Set(all ? matching : matching.slice(0, few));
-      for (const row of order) { row.hidden = !shown.has(row); }
-      found.textContent = words.length ? `${matching.length} of ${rows.length} rows` : "";
-      more.hidden = shown.size === matching.length;
-      more.textContent = `Show all ${matching.length}`;
+      const found = new Set(tables.matching(texts, search.value));
+      shownRows = order.filter((at) => found.has(at)).map((at) => rows[at]);
+      const shown = new Set(all ? shownRows : shownRows.slice(0, few));
+      for (const row of rows) { row.hidden = !shown.has(row); }
+      count.textContent = search.value.trim() ? `${shownRows.length} of ${rows.length} rows` : "";
+      more.hidden = shown.size === shownRows.length;
+      more.textContent = `Show all ${shownRows.length}`;
       download.hidden = false;
-      download.disabled = !matching.length;
-      download.textContent = `Download ${matching.length} ${matching.length === 1 ? "row" : "rows"} as CSV`;
+      download.disabled = !shownRows.length;
+      download.textContent = `Download ${shownRows.length} ${shownRows.length === 1 ? "row" : "rows"} as CSV`;
     }
 
     function valueOf(row, at, kind) {
@@ -65,15 +63,8 @@
       const falling = before ? before === "ascending" : kind === "number" && at > 0;
       for (const other of heads) { other.removeAttribute("aria-sort"); }
       head.setAttribute("aria-sort", falling ? "descending" : "ascending");
-      const compare = kind === "number"
-        ? (a, b) => a - b
-        : (a, b) => a.localeCompare(b, undefined, { numeric: true });
-      const missing = (value) => Number(Number.isNaN(value));
-      order = [...rows].sort((a, b) => {
-        const [x, y] = [valueOf(a, at, kind), valueOf(b, at, kind)];
-        return missing(x) - missing(y) || (missing(x) ? 0 : (falling ? -1 : 1) * compare(x, y));
-      });
-      body.append(...order);
+      order = tables.sorted(rows.map((row) => valueOf(row, at, kind)), kind, falling);
+      body.append(...order.map((at) => rows[at]));
       update();
     }
 
@@ -82,8 +73,8 @@
       if (button) { button.addEventListener("click", () => sortBy(at, button.dataset.kind)); }
     });
     download.addEventListener("click", () => {
-      const cells = [heads.map((head) => head.textContent), ...matching.map((row) => [...row.cells].map(exported))];
-      saveText(`${key}.csv`, cells.map((line) => `${line.map(quoted).join(",")}\r\n`).join(""));
+      const cells = [heads.map((head) => head.textContent), ...shownRows.map((row) => [...row.cells].map(exported))];
+      saveText(`${key}.csv`, tables.asCsv(cells));
     });
     search.addEventListener("input", update);
     more.addEventListener("click", () => { all = true; update(); });

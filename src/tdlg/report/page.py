@@ -1,32 +1,27 @@
-"""build_report and write_report: the parts put together, checked at the gate, written whole or not at all."""
+"""`write_report`: a page about a model and its edges, or what the page says as JSON."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from string import Template
 from typing import Any, Literal
 
-from tdlg import __version__
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
 from tdlg.atomic import new_file, target_of
-from tdlg.checks import check_choice, check_count
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
-from tdlg.exceptions import EdgesError, TdlgError
-from tdlg.judge.holdout import HeldOut, Judged, hold_out, judge, label_codes
-from tdlg.report.cautions import cautions, last_labels
-from tdlg.report.sections.activity import activity
-from tdlg.report.sections.data import reproduce, settings, summary, what_was_read
-from tdlg.report.sections.interactions import interactions
-from tdlg.report.sections.nodes import nodes
-from tdlg.report.sections.quality import quality, score_dots
-from tdlg.report.selection import select_edges
-from tdlg.report.subject import Subject, make_subject
-from tdlg.report.text import as_json, count, escaped, name_of
+from tdlg.judge.holdout import HeldOut
+from tdlg.report import charts
+from tdlg.report.model import page_model
+from tdlg.report.text import as_json, count, figure, in_words, percent, share
 
 __all__ = ["build_report", "write_report"]
 
@@ -59,16 +54,18 @@ def write_report(
     evaluate: Evaluate | HeldOut | None = "auto",
     seed: int = 0,
 ) -> Path:
-    """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone.
+    """Write a report on a model and its edges: one HTML page that opens offline, on a laptop or a phone; or JSON.
 
     The page shows which interactions and nodes to look at first, and why; how good the model is on labels hidden from a
-    copy of it, next to label rates; the data; activity over time; the settings, and how to reproduce the page.
-    With many edges, tables and charts show a part of them and say so, which keeps the page below a few MB.
+    copy of it, next to label rates and plain windows; the data; activity over time; the settings, and how to reproduce the
+    page. With many edges, tables and charts show a part of them and say so, which keeps the page below a few MB.
 
     Parameters
     ----------
     path
-        The file to write. It is replaced only when the page is complete; a device or pipe is written to directly.
+        The file to write. If its name ends in ".json", it gets all that the page says as JSON: the tables, figures and
+        curves, with ids and labels as text. It is replaced only when it is complete; a device or pipe is written to
+        directly.
     model
         A `PropagationClassifier` or `LineGraphClassifier`. If it is not fitted yet, a copy is fitted on `edges`.
     edges
@@ -119,7 +116,7 @@ def write_report(
     ('report.html', True)
     """
     target = target_of(path)
-    page = build_report(
+    said = page_model(
         model,
         edges,
         y=y,
@@ -133,101 +130,66 @@ def write_report(
         evaluate=evaluate,
         seed=seed,
     )
+    is_json = Path(path).suffix.lower() == ".json"
+    text = json.dumps(said, allow_nan=False, indent=1) + "\n" if is_json else render(said)
     with new_file(target) as file:
-        file.write(page.encode())
+        file.write(text.encode())
     return target
 
 
-def build_report(
-    model: Any,
-    edges: TemporalEdges | Scored | None = None,
-    *,
-    y: Any = None,
-    title: str | None = None,
-    command: str | None = None,
-    positive: Any = None,
-    label_name: str | None = None,
-    ids: Any = None,
-    unused: Sequence[str] = (),
-    time_unit: str | None = None,
-    evaluate: Evaluate | HeldOut | None = "auto",
-    seed: int = 0,
-) -> str:
+def build_report(model: Any, edges: TemporalEdges | Scored | None = None, **given: Any) -> str:
     """Make the page that `write_report` writes, as a string; the parameters are the same."""
-    _check(evaluate, seed, edges)
-    subject = make_subject(model, edges, y, positive, time_unit, int(seed), label_name, ids)
-    held, judged, why_not = _judged(subject, evaluate)
-    score = subject.scored.values[:, subject.positive]
-    selected = select_edges(subject, held)
-    last = last_labels(subject.learnt.ticks, label_codes(subject.learnt, subject.classes))
-    how = evaluate.how if isinstance(evaluate, HeldOut) else evaluate
-    body = [
-        interactions(subject, selected),
-        nodes(subject, selected),
-        quality(subject, judged, selected, why_not),
-        what_was_read(subject, unused),
-        activity(subject, score, last),
-        settings(subject, judged),
-        reproduce(subject, command, title=title, label_name=label_name, time_unit=time_unit, evaluate=how),
-    ]
-    data = {"scores": None if judged is None else score_dots(subject, judged.held)}
-    title = "Which interactions to look at first" if title is None else name_of(title, 200)
-    head = summary(subject, judged, selected) + cautions(subject, held, selected, last)
-    return _page(title, _line(subject), head, body, data)
+    return render(page_model(model, edges, **given))
 
 
-def _judged(subject: Subject, evaluate: Any) -> tuple[HeldOut | None, Judged | None, str]:
-    """The labels held out, how well they were predicted, and the reason where that is not known."""
-    if evaluate is None:
-        return None, None, "No labels were held out, as requested (evaluate=None)."
-    held = None
-    try:
-        is_done = isinstance(evaluate, HeldOut)
-        held = evaluate if is_done else hold_out(subject.model, subject.learnt, evaluate, subject.seed)
-        return held, judge(held, subject.positive), ""
-    except TdlgError as error:
-        return held, None, f"The quality could not be measured: {error}"
+def render(said: dict[str, Any]) -> str:
+    """The page, which allows only its own style and script, known by their digests, and no connection."""
+    style, script = _own("parts.css", "page.css"), _own("charts.js", "tables.js", "page.js")
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            **said,
+            navigation=NAVIGATION,
+            dots=Markup(as_json({"scores": said["quality"].get("scores")})),
+            style=Markup(style),
+            script=Markup(script),
+            style_digest=_digest(style),
+            script_digest=_digest(script),
+        )
+    )
 
 
-def _line(subject: Subject) -> str:
-    """What the page is about, in a line."""
-    edges = subject.edges
-    span = subject.clock.span(edges.ticks.min(), edges.ticks.max())
-    when = f"from {span} (UTC)" if subject.clock.unit else f"at times {span}"
-    return f"{count(len(edges), 'interaction')} between {count(edges.n_nodes, 'node')}, {when}"
+@cache
+def _templates() -> Environment:
+    """The templates escape all values; only what `charts` draws, which escapes its words itself, is taken as it is."""
+    templates = Environment(
+        loader=PackageLoader("tdlg.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters |= {
+        "count": count,
+        "figure": figure,
+        "percent": percent,
+        "probability": share,
+        "in_words": in_words,
+    }
+    drawings = ("swatch", "stroke", "square", "meter", "roc", "precision_recall", "calibration", "counts", "shares")
+    templates.globals |= {name: _as_markup(getattr(charts, name)) for name in drawings}
+    return templates
 
 
-def _page(title: str, line: str, tiles: str, body: list[str], data: dict[str, Any]) -> str:
-    """Fill the template. The page allows only its own style and script, known by their digests, and no connection."""
+def _as_markup(draw: Any) -> Any:
+    return lambda *given: Markup(draw(*given))
+
+
+def _own(*names: str) -> str:
     folder = files("tdlg.report")
-    template, style, script = (
-        "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
-        for names in (("page.html",), ("parts.css", "page.css"), ("charts.js", "page.js"))
-    )
-    links = "".join(f'<li><a href="#{key}">{word}</a></li>' for key, word in NAVIGATION)
-    return Template(template).substitute(
-        title=escaped(title),
-        line=escaped(line),
-        summary=tiles,
-        navigation=links,
-        body="\n".join(body),
-        data=as_json(data),
-        style=style,
-        script=script,
-        style_digest=_digest(style),
-        script_digest=_digest(script),
-        version=__version__,
-    )
+    return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
 
 
 def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _check(evaluate: Any, seed: Any, edges: Any) -> None:
-    if not isinstance(evaluate, HeldOut):
-        check_choice("write_report", "evaluate", evaluate, ("auto", "random", "time", None))
-    check_count("write_report", "seed", seed, 0)
-    edges = edges.edges if isinstance(edges, Scored) else edges
-    if isinstance(edges, TemporalEdges) and not len(edges):
-        raise EdgesError("There are no edges to report on: give at least one.")

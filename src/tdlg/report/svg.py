@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tdlg.report.text import escaped
 
-__all__ = ["Panel", "bar", "chart", "curve", "marker", "thinned", "tipped"]
+__all__ = ["Panel", "bar", "chart", "curve", "marker", "stack", "tipped"]
 
-Floats = NDArray[np.float64]
 Ticks = Sequence[tuple[float, str]]
 
 
@@ -54,37 +50,28 @@ class Panel:
 
     def axes(self, x_ticks: Ticks, y_ticks: Ticks, x_title: str = "", y_title: str = "") -> None:
         """Draw hairlines for the y ticks, marks for the x ticks, and what they say."""
-        floor, right = self.height - self.bottom, self.width - self.right
+        left, floor, right = self.left, self.height - self.bottom, self.width - self.right
         for value, text in y_ticks:
             y = self.at_y(value)
-            self.parts.append(f'<line class="grid" x1="{self.left:.1f}" x2="{right:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
-            self.parts.append(
-                f'<text class="tick" x="{self.left - 7:.1f}" y="{y + 3.5:.1f}" text-anchor="end">{escaped(text)}</text>'
-            )
-        self.parts.append(
-            f'<line class="axis" x1="{self.left:.1f}" x2="{right:.1f}" y1="{floor:.1f}" y2="{floor:.1f}"/>'
-        )
+            self.parts.append(f'<line class="grid" x1="{left:.1f}" x2="{right:.1f}" y1="{y:.1f}" y2="{y:.1f}"/>')
+            self._text("tick", left - 7, y + 3.5, text, "end")
+        self.parts.append(f'<line class="axis" x1="{left:.1f}" x2="{right:.1f}" y1="{floor:.1f}" y2="{floor:.1f}"/>')
         for value, text in x_ticks:
-            x = self.at_x(value)
-            anchor = (
-                "end"
-                if x > right - 18 and len(text) > 4
-                else "start"
-                if x < self.left + 12 and len(text) > 4
-                else "middle"
-            )
+            x, anchor = self.at_x(value), "middle"
+            if len(text) > 4 and x > right - 18:
+                anchor = "end"
+            elif len(text) > 4 and x < left + 12:
+                anchor = "start"
             self.parts.append(f'<line class="axis" x1="{x:.1f}" x2="{x:.1f}" y1="{floor:.1f}" y2="{floor + 4:.1f}"/>')
-            self.parts.append(
-                f'<text class="tick" x="{x:.1f}" y="{floor + 17:.1f}" text-anchor="{anchor}">{escaped(text)}</text>'
-            )
+            self._text("tick", x, floor + 17, text, anchor)
         if x_title:
-            self.parts.append(
-                f'<text class="name" x="{right:.1f}" y="{self.height - 6:.1f}" text-anchor="end">{escaped(x_title)}</text>'
-            )
+            self._text("name", right, self.height - 6, x_title, "end")
         if y_title:
-            self.parts.append(
-                f'<text class="name" x="{self.left:.1f}" y="{self.top - 10:.1f}">{escaped(y_title)}</text>'
-            )
+            self._text("name", left, self.top - 10, y_title, "start")
+
+    def _text(self, css: str, x: float, y: float, text: str, anchor: str) -> None:
+        place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+        self.parts.append(f'<text class="{css}" {place}>{escaped(text)}</text>')
 
 
 def chart(panel: Panel, label: str, css: str = "") -> str:
@@ -95,9 +82,9 @@ def chart(panel: Panel, label: str, css: str = "") -> str:
     )
 
 
-def curve(panel: Panel, xs: Floats, ys: Floats, css: str) -> None:
+def curve(panel: Panel, xs: Sequence[float], ys: Sequence[float], css: str) -> None:
     """Draw a line through points."""
-    points = [(panel.at_x(x), panel.at_y(y)) for x, y in zip(xs.tolist(), ys.tolist(), strict=True)]
+    points = [(panel.at_x(x), panel.at_y(y)) for x, y in zip(xs, ys, strict=True)]
     if not points:
         return
     path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
@@ -114,6 +101,17 @@ def bar(panel: Panel, x: tuple[float, float], y: tuple[float, float], css: str) 
             f'<rect class="{css}" x="{left:.1f}" y="{top:.2f}" width="{right - left - air:.1f}" '
             f'height="{bottom - top:.2f}"/>'
         )
+
+
+def stack(panel: Panel, span: tuple[float, float], layers: Sequence[tuple[float, str]], tip: str) -> None:
+    """Draw bars of these heights one on another; they say something when they, or what is above them, are pointed at."""
+    panel.parts.append(f'<g data-tip="{escaped(tip)}">')
+    base = 0.0
+    for height, css in layers:
+        bar(panel, span, (base, base + height), css)
+        base += height
+    bar(panel, span, panel.y, "target")
+    panel.parts.append("</g>")
 
 
 def marker(shape: str, x: float, y: float, size: float, css: str) -> str:
@@ -135,11 +133,3 @@ def marker(shape: str, x: float, y: float, size: float, css: str) -> str:
 def tipped(tip: str, drawing: str, x: float, y: float) -> str:
     """A small drawing that says something when it, or what is near it, is pointed at."""
     return f'<g data-tip="{escaped(tip)}">{drawing}<circle class="target" cx="{x:.1f}" cy="{y:.1f}" r="10"/></g>'
-
-
-def thinned(xs: Floats, ys: Floats, most: int = 250) -> tuple[Floats, Floats]:
-    """At most `most` points of a curve, including its ends."""
-    if len(xs) <= most:
-        return xs, ys
-    keep = np.unique(np.linspace(0, len(xs) - 1, most).round().astype(np.int64))
-    return xs[keep], ys[keep]

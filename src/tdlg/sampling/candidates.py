@@ -17,7 +17,7 @@ PARTNERS_OF_STEP = 10  # number of a node's latest partners that a step leads to
 RECENT = 1000  # number of latest edges that decide which destinations are popular
 
 
-class _Met(NamedTuple):
+class _Meetings(NamedTuple):
     """Pairs of nodes and when they met; times are ranks, the larger the later."""
 
     node: Codes
@@ -55,12 +55,12 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     [('bob', 'cat'), ('bob', 'ann'), ('ann', 'bob'), ('ann', 'cat')]
     """
     time = np.unique(edges.ticks, return_inverse=True)[1]
-    met = _Met(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), time)
+    met = _Meetings(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), time)
     sources = _latest(met._replace(node=np.zeros_like(time), other=met.node), MOST_SOURCES).other
     seen = _of(_latest(met, SEEN), sources, edges.n_nodes)
     is_destination = np.zeros(edges.n_nodes, bool)
     is_destination[met.other] = True
-    heard = _of(_Met(met.other, met.node, met.when), sources, edges.n_nodes)  # nobody, if none is a destination
+    heard = _of(_Meetings(met.other, met.node, met.when), sources, edges.n_nodes)  # nobody, if none is a destination
     heard = _latest(_new(heard, seen, edges.n_nodes), HEARD)
     near = _latest(_new(_two_steps_away(met, sources, is_destination), seen, edges.n_nodes), TWO_STEPS)
     popular = _popular(met)
@@ -70,7 +70,7 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     return _by_source(src[keep], dst[keep], sources, edges.n_nodes)
 
 
-def _latest(met: _Met, limit: int) -> _Met:
+def _latest(met: _Meetings, limit: int) -> _Meetings:
     """For each node at most `limit` others, each once, the latest first."""
     order = np.lexsort((met.when, met.other, met.node))
     node, other = met.node[order], met.other[order]
@@ -79,45 +79,45 @@ def _latest(met: _Met, limit: int) -> _Met:
     order = order[np.lexsort((met.other[order], -met.when[order], met.node[order]))]
     node = met.node[order]
     order = order[np.arange(len(order)) - np.searchsorted(node, node) < limit]
-    return _Met(*(column[order] for column in met))
+    return _Meetings(*(column[order] for column in met))
 
 
-def _of(met: _Met, nodes: Codes, n_nodes: int) -> _Met:
+def _of(met: _Meetings, nodes: Codes, n_nodes: int) -> _Meetings:
     """The meetings of these nodes only."""
     wanted = np.zeros(n_nodes, bool)
     wanted[nodes] = True
-    return _Met(*(column[wanted[met.node]] for column in met))
+    return _Meetings(*(column[wanted[met.node]] for column in met))
 
 
-def _new(met: _Met, seen: _Met, n_nodes: int) -> _Met:
+def _new(met: _Meetings, seen: _Meetings, n_nodes: int) -> _Meetings:
     """The pairs of two different nodes that are not in `seen`."""
     known = np.isin(met.node * n_nodes + met.other, seen.node * n_nodes + seen.other)
     keep = (met.other != met.node) & ~known
-    return _Met(*(column[keep] for column in met))
+    return _Meetings(*(column[keep] for column in met))
 
 
-def _two_steps_away(met: _Met, sources: Codes, is_destination: NDArray[np.bool_]) -> _Met:
+def _two_steps_away(met: _Meetings, sources: Codes, is_destination: NDArray[np.bool_]) -> _Meetings:
     """Destinations that are partners of partners of a source."""
     n_nodes = len(is_destination)
-    both = _Met(*map(np.concatenate, ((met.node, met.other), (met.other, met.node), (met.when, met.when))))
+    both = _Meetings(*map(np.concatenate, ((met.node, met.other), (met.other, met.node), (met.when, met.when))))
     partners = _latest(both, PARTNERS_OF_STEP)
-    reached = _Met(sources, sources, np.full(len(sources), met.when.max(initial=0)))
+    reached = _Meetings(sources, sources, np.full(len(sources), met.when.max(initial=0)))
     for _ in range(2 if is_destination[met.node].any() else 3):
         reached = _step(reached, partners, n_nodes)
-    return _Met(*(column[is_destination[reached.other]] for column in reached))
+    return _Meetings(*(column[is_destination[reached.other]] for column in reached))
 
 
-def _step(reached: _Met, partners: _Met, n_nodes: int) -> _Met:
+def _step(reached: _Meetings, partners: _Meetings, n_nodes: int) -> _Meetings:
     """From each node reached to its partners."""
     start = np.searchsorted(partners.node, np.arange(n_nodes + 1))
     count = (start[1:] - start[:-1])[reached.other]
     within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
     at = np.repeat(start[reached.other], count) + within
     when = np.minimum(np.repeat(reached.when, count), partners.when[at])
-    return _latest(_Met(np.repeat(reached.node, count), partners.other[at], when), len(at))
+    return _latest(_Meetings(np.repeat(reached.node, count), partners.other[at], when), len(at))
 
 
-def _popular(met: _Met) -> Codes:
+def _popular(met: _Meetings) -> Codes:
     """The most frequent destinations of the latest edges; among equally frequent ones, the latest first."""
     recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
     nodes, first, count = np.unique(recent, return_index=True, return_counts=True)

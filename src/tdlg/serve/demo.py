@@ -47,22 +47,8 @@ def run_live_demo(
 ) -> None:
     """Fit a model on four months of synthetic payments, and play the next two months into a live service.
 
-    Parameters
-    ----------
-    port
-        The port; by default a free one.
-    random_state
-        Random seed.
-    seconds_per_day
-        How long a day of payments takes; 8 seconds by default.
-    n_payments
-        Number of payments in half a year.
-    say
-        Called with each line of text.
-    show
-        Called with the address of the desk; None does not show it.
-    stay
-        Whether the service stays until it is interrupted.
+    A day of payments takes `seconds_per_day`; `say` gets each line of text, `show` the address of the desk. With `stay` the
+    service runs on until it is interrupted.
     """
     payments = make_payments(n_payments, random_state=random_state)
     say(f"Fitting a model on the payments before {str(FITTED)[:10]} ...")
@@ -83,15 +69,7 @@ def run_live_demo(
 
 
 def fit_on_past(payments: Payments, random_state: int) -> PropagationClassifier:
-    """Fit a model on the first four months, with the labels that were known at their end.
-
-    Parameters
-    ----------
-    payments
-        The payments.
-    random_state
-        Random seed.
-    """
+    """Fit a model on the first four months, with the labels that were known at their end."""
     is_past = payments.edges.time < FITTED
     known = payments.known_at(FITTED)[is_past]
     label_time = np.where(known.labelled, payments.label_time[is_past], np.datetime64("NaT"))
@@ -115,15 +93,7 @@ def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[s
 
 
 def steps(payments: Payments, seconds_per_day: float) -> Iterator[Due]:
-    """The payments after the first four months, and the labels that become known, step by step.
-
-    Parameters
-    ----------
-    payments
-        The payments.
-    seconds_per_day
-        How long a day takes; 10 steps are a second. If it is 0, a step is a day.
-    """
+    """The payments after four months, and the labels that become known: ten steps a second, or one a day if it is 0."""
     days = REQUEST_EVERY / seconds_per_day if seconds_per_day else 1.0
     played = np.flatnonzero(payments.edges.time >= FITTED)
     at = _step_of(payments.edges.time[played], days)

@@ -6,31 +6,24 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from tdlg.live.cases import n_missed
-from tdlg.serve.answers import as_json
-from tdlg.serve.batching import StoppingError, Worker
+from tdlg.serve.http import as_json
+from tdlg.serve.worker import StoppingError, Worker
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
 
-__all__ = ["Feed"]
+__all__ = ["Feed", "changes_since"]
 
 PULSE = 2.0  # seconds between figures
 GATHER = 0.2  # seconds in which changes are gathered into one message
 
 
 class Feed:
-    """Tells all who listen what changed, and a few figures every two seconds.
-
-    Parameters
-    ----------
-    worker
-        The owner of the live model.
-    """
+    """Tells all who listen what changed, and a few figures every two seconds."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -45,7 +38,7 @@ class Feed:
         return len(self._listeners)
 
     def notice(self) -> None:
-        """Wake those who listen if something changed; called after each turn of the worker."""
+        """Wake those who listen if something changed; called after each call of the live model."""
         if self._worker.sequence != self._seen:
             self._seen, self._figures_until = self._worker.sequence, 0.0
             self._wake()
@@ -61,13 +54,7 @@ class Feed:
             listener.set()
 
     def messages(self, since: int | None) -> AsyncIterator[bytes]:
-        """The stream for one listener, who is counted from now on.
-
-        Parameters
-        ----------
-        since
-            Number of the last change that the listener knows; None for a listener that starts now.
-        """
+        """The stream for one listener, who is counted from now on, and knows the changes up to `since`; None: all of now."""
         changed = asyncio.Event()
         self._listeners.add(changed)
         return self._messages(changed, since)
@@ -76,9 +63,10 @@ class Feed:
         try:
             while not self._closed:
                 changed.clear()
-                before, (since, changes) = since, await self._worker.ask(partial(_changes, since=since))
-                if changes:
-                    found = {"sequence": since, "changes": changes, "missed": n_missed(changes, before or 0)}
+                known = since
+                found = await self._worker.ask(lambda live, known=known: changes_since(live, known))  # type: ignore[misc]
+                since = found["sequence"]
+                if found["changes"]:
                     yield _message("changes", found, since)
                 yield _message("pulse", {"sequence": since, **await self._pulse()})
                 with suppress(TimeoutError):
@@ -98,8 +86,10 @@ class Feed:
         return self._figures
 
 
-def _changes(live: LiveModel, since: int | None) -> tuple[int, list[dict[str, Any]]]:
-    return live.sequence, [] if since is None else live.changes(since)
+def changes_since(live: LiveModel, since: int | None) -> dict[str, Any]:
+    """What happened after change number `since`; nothing if it is None."""
+    changes = [] if since is None else live.changes(since)
+    return {"sequence": live.sequence, "changes": changes, "missed": n_missed(changes, since or 0)}
 
 
 def _figures(live: LiveModel) -> dict[str, Any]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from functools import cache
 from importlib.resources import files
+from typing import Annotated
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tdlg.serve.api import id_of, json_response, option, whole_body
-from tdlg.serve.batching import Worker
-from tdlg.serve.bodies import JSON
+from tdlg.serve.api import shown_node
+from tdlg.serve.auth import COOKIE, KNOWN, LIFETIME, Token, client_of
 from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
-from tdlg.serve.guard import KNOWN, client_of
-from tdlg.serve.limits import Limits
-from tdlg.serve.refusals import RefusedError
-from tdlg.serve.tokens import COOKIE, LIFETIME, Token
+from tdlg.serve.http import Limits, RefusedError, answered, query_of, whole_body
+from tdlg.serve.schema import JSON, NodeQuery
+from tdlg.serve.worker import Worker
 
 __all__ = ["Pages"]
 
@@ -37,18 +36,20 @@ MOST_FORM_BYTES = 4096  # of what a browser sends to sign in
 MOST_SIGNING_IN = 16  # at the same time, so that those who send a body slowly keep nobody else out
 
 
-class Pages:
-    """The addresses for people.
+class ChartQuery(NodeQuery):
+    """The node of a chart, and whether the screen is narrow."""
 
-    Parameters
-    ----------
-    worker
-        The owner of the live model.
-    token
-        What a browser must know; None if nothing.
-    limits
-        How much is accepted.
-    """
+    narrow: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
+
+
+class Form(msgspec.Struct):
+    """What a browser sends to sign in."""
+
+    token: str
+
+
+class Pages:
+    """The addresses for people."""
 
     def __init__(self, worker: Worker, token: Token | None, limits: Limits) -> None:
         self._worker, self._token, self._limits = worker, token, limits
@@ -77,7 +78,7 @@ class Pages:
             raise RefusedError(404, f"The desk has no file {name!r}.")
         return _file(name)
 
-    # ---- charts, drawn with the parts of the report
+    # ---- charts
 
     async def days(self, request: Request) -> Response:
         """How many alerts were reviewed per day, and how many of them were confirmed."""
@@ -91,48 +92,44 @@ class Pages:
 
     async def node(self, request: Request) -> Response:
         """The latest interactions of a node in time."""
-        id, is_narrow = id_of(request), option(request, "narrow", 0, 1, least=0)
-        found = await self._worker.ask(lambda live: (live.node(id, limit=MOST_DOTS), live.positive, live.threshold))
-        return Response(node_chart(*found, width=NARROW if is_narrow else WIDE), media_type=SVG)
+        asked = query_of(request, ChartQuery)
+        node, threshold, classes = await self._worker.ask(
+            lambda live: (shown_node(live, asked.id, MOST_DOTS), live.threshold, live.classes)
+        )
+        width = NARROW if asked.narrow else WIDE
+        return Response(node_chart(node, threshold, is_probability=bool(classes), width=width), media_type=SVG)
 
     # ---- signing in
 
     async def login(self, request: Request) -> Response:
         """Give the browser a cookie if it knows the token."""
+        response = answered({})
         if self._token is None:
-            return json_response({})
+            return response
         if request.headers.get("content-type", "").partition(";")[0] != JSON:
             raise RefusedError(415, f"The Content-Type must be {JSON}.")
         if self._signing_in.locked():
             raise RefusedError(503, "Too many are signing in at once. Try again later.", {"retry-after": "5"})
         async with self._signing_in:
             body = await whole_body(request, MOST_FORM_BYTES, self._limits.seconds)
-        if not self._token.check(_given(body), client_of(request.scope), time.time()):
+        try:
+            given = msgspec.json.decode(body, type=Form).token
+        except (ValueError, RecursionError):
+            raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
+        now = time.time()
+        if not self._token.check(given, client_of(request.scope), now):
             raise RefusedError(401, "This is not the token.")
-        response = json_response({})
+        is_secure = request.url.scheme == "https"
         response.set_cookie(
-            COOKIE,
-            self._token.cookie(time.time()),
-            max_age=LIFETIME,
-            path="/",
-            secure=request.url.scheme == "https",
-            httponly=True,
-            samesite="strict",
+            COOKIE, self._token.cookie(now), LIFETIME, path="/", secure=is_secure, httponly=True, samesite="strict"
         )
         return response
 
     async def logout(self, request: Request) -> Response:
         """Take the cookie away."""
-        response = json_response({})
+        response = answered({})
         response.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict")
         return response
-
-
-def _given(body: bytes) -> str:
-    try:
-        return str(json.loads(body)["token"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
 
 
 def _file(name: str) -> Response:

@@ -17,21 +17,8 @@ from tdlg.checks import sealed
 from tdlg.exceptions import EdgesError, TdlgError
 
 if TYPE_CHECKING:
+    import narwhals as nw
     import polars as pl
-
-__all__ = [
-    "Column",
-    "as_column",
-    "bad_row",
-    "check_polars_works",
-    "check_unicode",
-    "converted",
-    "first_null",
-    "frozen",
-    "nulls",
-    "polars_works",
-    "row_name",
-]
 
 EXACT = 2**53  # float64 represents all whole numbers up to here exactly
 SHOWN = 60  # maximum number of characters of a value in a message
@@ -132,6 +119,32 @@ def as_column(values: Any, name: str) -> Column:
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return _from_objects(list(values), name)
     raise _not_a_column(values, name)
+
+
+def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
+    """Convert any dataframe that narwhals supports; lazy frames are collected, and column names must differ."""
+    import narwhals as nw
+
+    if hasattr(frame, "__arrow_c_stream__") and not type(frame).__module__.startswith(("polars", "pandas", "pyarrow")):
+        import polars as pl
+
+        frame = pl.DataFrame(frame)  # without a copy of most columns
+    try:
+        table = nw.from_native(frame)
+        eager = table.collect() if isinstance(table, nw.LazyFrame) else table
+        _ = eager.columns  # some libraries detect equal names only here
+    except TypeError:
+        raise EdgesError(
+            f"The '{name}' must be a dataframe (pandas, polars, pyarrow, ...). Got {type(frame).__name__} instead.",
+            "Use `TemporalEdges(src, dst, time)` for arrays and lists, `read_edges(path)` for a file.",
+        ) from None
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in frame.columns]
+        raise EdgesError(
+            f"The columns of '{name}' must differ in name. Got {names} instead.",
+            f"Rename them, such as `{name}.columns = [...]`.",
+        ) from None
+    return eager
 
 
 def nulls(column: Column) -> NDArray[np.bool_]:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import sealed
 from tdlg.exceptions import EdgesError
-from tdlg.tables.column import as_column, bad_row, converted, frozen, nulls
-from tdlg.tables.frames import eager_frame
+from tdlg.tables.column import as_column, bad_row, converted, eager_frame, frozen, nulls
 from tdlg.tables.ids import alike, id_key
 from tdlg.tables.labels import as_numbers, first_value
 

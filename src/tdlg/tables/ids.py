@@ -174,7 +174,7 @@ def _signed(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _factorise_integers(src: NDArray[Any], dst: NDArray[Any]) -> Factors:
-    from tdlg._kernels.ids import factorise_integers
+    from tdlg._kernels.layout import factorise_integers
 
     shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
     # one memory layout, read-only and contiguous, so that each kernel is compiled once per dtype

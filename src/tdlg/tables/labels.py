@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +18,20 @@ from tdlg.tables.column import Column, as_column, bad_row, check_unicode, conver
 from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER
 from tdlg.tables.times import as_times_or_missing
 
-__all__ = ["as_labels", "as_numbers", "as_weights", "filled_label_ticks", "first_value", "known", "label_ticks"]
-__all__ += ["plain_classes", "without_infinity", "without_words"]
-
 Ticks = NDArray[Any]
+
+OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "==": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+EQUAL = ("==", "=", "!=")
+MOST_CLASSES = 100  # different values; with more, a label column needs a condition
+TRUTH = {"true": True, "false": False}
 
 
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
@@ -147,7 +160,7 @@ def _read_again(values: list[Any]) -> NDArray[Any]:
     """Text as numbers, where all of it is."""
     import polars as pl
 
-    from tdlg.tables.csv import typed
+    from tdlg.tables.text import typed
 
     column = typed(pl.Series(values, dtype=pl.String))
     return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else np.array(values, object)
@@ -254,3 +267,179 @@ def _given(ticks: Ticks, unit: str | None, label_time: Any) -> Ticks:
 def plain_classes(values: NDArray[Any]) -> NDArray[Any]:
     """Floats that are whole numbers as integers; they are floats only because of missing labels."""
     return values.astype(np.int64) if values.dtype.kind == "f" and (values % 1 == 0).all() else values
+
+
+# ---- conditions and missing words
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """How the values of a label column become labels: the words for a missing label, and a condition for two classes.
+
+    The one rule for tables in memory and on disk, in Python and on the shell.
+
+    positive : a label value such as "fraud", or a condition such as "> 0". Words and two different numbers keep their
+    values; more numbers become 1 where the condition holds and 0 elsewhere. By default the values are the classes.
+    missing : words and values that mark a missing label, beside empty cells, NA and similar words; column : its name, for
+    messages.
+
+    >>> LabelRule("> 3").read(np.array([1.0, 5.0, np.nan]))
+    (array([ 0.,  1., nan]), 1)
+    >>> LabelRule("fraud", missing=("?",)).read(np.array(["fraud", "ok", "?"], object))
+    (array(['fraud', 'ok', None], dtype=object), 'fraud')
+    """
+
+    positive: str | None = None
+    missing: tuple[Any, ...] | None = None
+    column: str = "label"
+
+    def read(
+        self, values: NDArray[Any], *, to_learn: bool = True, classes: tuple[Any, Any] | None = None
+    ) -> tuple[NDArray[Any] | None, Any]:
+        """The labels, None if all are missing, and the positive class, None without a condition.
+
+        to_learn : whether known labels of both classes are needed; classes : the two classes of a fitted model, first the
+        one where the condition does not hold.
+        """
+        labels = without_words(values, self.missing)
+        is_known = known(as_labels(labels))
+        if not is_known.any():
+            if not to_learn:
+                return None, None
+            raise self._error(f"All labels in the column {self.column!r} are missing: there is nothing to learn from.")
+        if self.positive is None:
+            if to_learn:
+                self._check_classes(labels[is_known])
+            return labels, None
+        holds = np.asarray(self._holds(labels[is_known], to_learn), bool)
+        if to_learn and (holds.all() or not holds.any()):
+            which, shown = "every" if holds.all() else "no", _few(labels[is_known])
+            raise self._wrong(
+                f"The condition {self.positive!r} holds for {which} known label of {self.column!r}: {shown}."
+            )
+        if classes is None:
+            classes = self._two_classes(labels[is_known], holds)
+        elif isinstance(classes[1], str):
+            self._check_same_condition(classes)
+        are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in classes)
+        turned = np.full(len(labels), np.nan if are_numbers else None, float if are_numbers else object)
+        turned[is_known] = np.array(classes, turned.dtype)[holds.astype(int)]
+        return turned, classes[1]
+
+    def to_learn(self, values: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+        """`read`, for labels of which at least two classes must be known."""
+        labels, positive = self.read(values)
+        assert labels is not None
+        found = plain_classes(labels[known(as_labels(labels))])
+        if len(set(found.tolist())) == 1:
+            raise self._error(
+                f"The known labels in the column {self.column!r} have only 1 class, {_few(found)}: there is nothing to "
+                "classify. Give labels of at least two classes."
+            )
+        return labels, positive
+
+    def classes(self, values: Sequence[Any]) -> tuple[list[Any], Any]:
+        """The class of each distinct value of a column, None for a missing label, and the positive class."""
+        labels, positive = self.to_learn(np.asarray(as_labels(list(values))))
+        is_known = known(as_labels(labels)).tolist()
+        return [value if there else None for value, there in zip(labels.tolist(), is_known, strict=True)], positive
+
+    def named(self, positive: Any = None) -> str:
+        """The label for display: its column, or the condition if labels are 1 where it holds.
+
+        >>> LabelRule(column="fraud").named(), LabelRule("fraud", column="kind").named("fraud")
+        ('fraud', 'kind')
+        >>> LabelRule(">3", column="stars").named(1)
+        '(stars > 3)'
+        """
+        if self.positive is None:
+            return self.column
+        sign, text = self._parsed()
+        is_value = sign in EQUAL and (isinstance(positive, str) or str(positive) == text)
+        return self.column if is_value else f"({self.column} {sign} {text})"
+
+    def _two_classes(self, labels: NDArray[Any], holds: NDArray[np.bool_]) -> tuple[Any, Any]:
+        """The names of the two classes, from the user's labels: condition does not hold, condition holds."""
+        sign, text = self._parsed()
+        if sign not in EQUAL:
+            return 0, 1
+        sides = [plain_classes(np.unique(labels[mask])).tolist() for mask in (~holds, holds)]
+        are_plain = all(len(values) == 1 and not isinstance(values[0], float) for values in sides)
+        if not are_plain and not isinstance(labels[0], str):
+            return 0, 1
+        without, with_it = (values[0] if len(values) == 1 else f"not {text}" for values in sides)
+        return without, with_it
+
+    def _check_same_condition(self, classes: tuple[Any, Any]) -> None:
+        """Refuse a condition on words that differs from the condition of the model."""
+        sign, text = self._parsed()
+        if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
+            raise self._wrong(
+                f"The positive class of the model is {classes[1]!r}, but {self.positive!r} is another condition. Give the "
+                "same one as for the model, or none."
+            )
+
+    def _check_classes(self, labels: NDArray[Any]) -> None:
+        way_out = "Give the positive class, for example positive='> 0'."
+        if labels.dtype.kind == "f" and (labels % 1 != 0).any():
+            raise self._error(f"The column {self.column!r} has numbers that are not classes: {_few(labels)}.", way_out)
+        n_classes = len(np.unique(labels.astype(str)))
+        if n_classes > MOST_CLASSES:
+            raise self._error(
+                f"The column {self.column!r} has {n_classes:,} different values: {_few(labels)}.", way_out
+            )
+
+    def _holds(self, labels: NDArray[Any], to_learn: bool) -> Any:
+        """Whether the condition holds for each known label."""
+        sign, text = self._parsed()
+        if labels.dtype.kind == "O" and all(isinstance(value, bool) for value in labels):
+            labels = labels.astype(bool)  # objects, because some labels are missing
+        if labels.dtype.kind == "b":
+            if text.lower() not in TRUTH or sign not in EQUAL:
+                raise self._wrong(
+                    f"The labels of {self.column!r} are true or false. Got the condition {self.positive!r} instead.",
+                    "Give positive='true' or positive='false'.",
+                )
+            return OPERATORS[sign](labels, TRUTH[text.lower()])
+        if labels.dtype.kind in "iuf":
+            if not _is_finite(text):
+                raise self._wrong(
+                    f"The labels of {self.column!r} are numbers: {_few(labels)}. {text!r} in the condition is not a number."
+                )
+            return OPERATORS[sign](labels, float(text))
+        if sign not in EQUAL:
+            raise self._wrong(
+                f"The labels of {self.column!r} are words: {_few(labels)}. {self.positive!r} compares numbers.",
+                f"Give one of the words, such as positive={labels[0]!r}.",
+            )
+        if to_learn and not (labels == text).any():
+            raise self._wrong(f"No known label of {self.column!r} is {text!r}. They are {_few(labels)}.")
+        return OPERATORS[sign](labels, text)
+
+    def _parsed(self) -> tuple[str, str]:
+        """The operator and the value of the condition; == and the value, if it is only a value."""
+        found = re.fullmatch(r"\s*(>=|<=|==|!=|>|<|=)?\s*(.*?)\s*", str(self.positive), re.DOTALL)
+        if found is None or not found[2]:
+            raise self._wrong(
+                f"The 'positive' must be a value or a condition such as '> 0'. Got {self.positive!r} instead."
+            )
+        return found[1] or "==", found[2]
+
+    def _error(self, problem: str, *hints: str) -> ParameterError:
+        return ParameterError(problem, *hints, parameter="label")
+
+    def _wrong(self, problem: str, *hints: str) -> ParameterError:
+        return ParameterError(problem, *hints, parameter="positive")
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
+
+
+def _few(labels: NDArray[Any]) -> str:
+    """Some of the values, for example "'fair', 'fraud'" or "-10, -9, ... 10"."""
+    values = [f"{value:g}" if isinstance(value, float) else repr(value) for value in np.unique(labels).tolist()]
+    return ", ".join(values if len(values) <= 6 else [*values[:4], "...", values[-1]])

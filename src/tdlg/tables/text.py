@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING_WORDS", "numbers", "numbers_with_comma", "unread_number"]
-
+WITH_DECIMAL_COMMA = (";", "\t", "|")  # separators of tables in which 52,98 is a number
+CODE = r"^[+-]?0\d"  # 007 is not a number
 MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
 NUMBER_WITH_SIGNS = re.compile(r"[+-]?(\d{1,3}([,.' ]\d{3})+([,.]\d+)?|\d+,\d+)")  # 1,234.50 and 3,20
 PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
@@ -81,3 +81,24 @@ def unread_number(words: Iterable[Any]) -> str | None:
     signed = [text for text in texts if NUMBER_WITH_SIGNS.fullmatch(text)]
     plain = [text for text in texts if PLAIN_NUMBER.fullmatch(text) and not NUMBER_WITH_SIGNS.fullmatch(text)]
     return signed[0] if signed and len(signed) + len(plain) >= NEARLY_ALL * len(texts) else None
+
+
+def typed(text: pl.Series, separator: str = "") -> pl.Series:
+    """Convert text to integers, floats or booleans if all of it can be converted, else keep it.
+
+    Where the separator is none that a decimal comma could be taken for, numbers may have one.
+    """
+    import polars as pl
+
+    if not len(text):
+        return text.cast(pl.Int64)
+    is_code = text.str.contains(CODE).any()
+    read = None if is_code else numbers(text)
+    if read is None and not is_code and separator in WITH_DECIMAL_COMMA:
+        read = numbers_with_comma(text)
+    if read is not None:
+        return read
+    truth = text.str.to_lowercase()
+    if len(text) and truth.is_in(["true", "false"]).all() and not truth.null_count():
+        return truth == "true"
+    return text

@@ -20,12 +20,12 @@ export async function showFigures() {
 }
 
 function showWeeks({ this: now, last: before }) {
-  const share = (week) => (week.looked_at ? week.right / week.looked_at : NaN);
+  const share = (week) => (week.reviewed ? week.confirmed / week.reviewed : NaN);
   const rows = [
     ["Events", now.events, before.events],
     ["Alerts", now.alerts, before.alerts],
-    ["Reviewed", now.looked_at, before.looked_at],
-    ["Confirmed", now.right, before.right],
+    ["Reviewed", now.reviewed, before.reviewed],
+    ["Confirmed", now.confirmed, before.confirmed],
   ].map(([name, a, b]) => [name, valued(a), valued(b), b ? changed(percent(a / b - 1)) : "–"]);
   const points = Math.round(100 * (share(now) - share(before)));
   rows.push(["Precision", percent(share(now)), percent(share(before)), Number.isFinite(points) ? changed(`${points} points`) : "–"]);

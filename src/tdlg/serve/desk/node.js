@@ -2,7 +2,7 @@
 
 import { Refused, ask, byId, cellsOf, classed, counted, draw, linkToNode, make, named, query, scored, valued, when } from "./dom.js";
 
-const NOT_FEATURES = new Set(["id", "src", "dst", "time", "score", "label", "label_time", "late", "fitted", "row"]);
+const NOT_FEATURES = new Set(["id", "src", "dst", "time", "score", "label", "label_time", "late", "fitted", "row", "is_positive"]);
 const MOST_FEATURES = 3;
 
 export async function showNode(about, id) {
@@ -39,15 +39,14 @@ export function eventTable(about, events) {
     ["id", linkToNode(event.dst)],
     ...features.map((name) => ["figure", valued(event[name])]),
     ["figure", scored(event.score, about.is_probability)],
-    ["", labelOf(about, event.label)],
+    ["", labelOf(event)],
   ]));
   return make("table", { css: "rows" },
     make("thead", {}, make("tr", {}, ...heads.map(([text, css]) => make("th", { scope: "col", css, text })))),
     make("tbody", {}, ...events.map(row)));
 }
 
-function labelOf(about, label) {
+function labelOf({ label, is_positive: isPositive }) {
   if (label === null || label === undefined) { return make("span", { css: "muted", text: "–" }); }
-  const isPositive = about.positive === null ? Boolean(label) : String(label) === String(about.positive);
   return make("span", { css: `mark ${isPositive ? "confirmed" : "dismissed"}`, text: named(label) });
 }

@@ -1,0 +1,229 @@
+"""Closed forms of the temporal stochastic block model: the means of its line graph and of its node embeddings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import erfcx, ndtr
+
+from tdlg._kernels import CONSTANT, GAUSSIAN
+from tdlg.checks import check_choice
+from tdlg.datasets.blocks import TemporalBlockModel
+from tdlg.exceptions import ParameterError
+from tdlg.linegraph.decay import Decay
+
+__all__ = ["BlockValues", "expected_line_graph", "expected_node_embeddings", "mean_decay", "shares_of_degree"]
+
+Floats = NDArray[np.float64]
+
+FAR = 50.0  # exp(-50) is negligible compared with 1
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # for an integral from -1 to 1
+
+
+@dataclass(frozen=True, eq=False)
+class BlockValues:
+    """A matrix `values` with the names of its `rows` and `columns`.
+
+    Examples
+    --------
+    >>> two = BlockValues(("U", "V"), ("U x V, 1",), np.array([[0.25], [0.5]]))
+    >>> float(two["V", "U x V, 1"])
+    0.5
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: Floats
+
+    def __getitem__(self, names: tuple[str, str]) -> np.float64:
+        row, column = names
+        if row not in self.rows or column not in self.columns:
+            raise KeyError(f"{names}: the rows are {', '.join(self.rows)}; the columns are {', '.join(self.columns)}")
+        return self.values[self.rows.index(row), self.columns.index(column)]
+
+    def __repr__(self) -> str:
+        lines = [["", *self.columns]]
+        lines += [[name, *(f"{value:.4g}" for value in row)] for name, row in zip(self.rows, self.values, strict=True)]
+        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join([line[0].ljust(width[0]), *map(str.rjust, line[1:], width[1:])]).rstrip() for line in lines
+        )
+
+
+def expected_line_graph(model: TemporalBlockModel, decay: Decay) -> BlockValues:
+    """Compute the mean of H_ij for two different edges of each pair of kinds: the paper's Proposition 1.
+
+    It is exact for any number of nodes, and for times that vary. The diagonal of H is not random: it is 2 times k(0).
+
+    Parameters
+    ----------
+    decay
+        The decay of the line graph, with a bandwidth that does not depend on the sampled times: `Gaussian(0.5)`, not
+        `Gaussian(relative=0.1)`.
+
+    Returns
+    -------
+    BlockValues
+        The means, shape (n_kinds, n_kinds). NaN for a block without two distinct nodes.
+
+    Notes
+    -----
+    An edge with e_c ends in community c, of size s_c, has a given node of it with probability e_c / s_c. So two edges
+    share the sum over c of e_c e'_c / s_c nodes on average, for instance 8 / n if both are within the same half of n
+    nodes. This is multiplied by the mean of the decay between the two periods: gamma in the paper (also written lambda
+    there). Between times N(m1, v1) and N(m2, v2) a Gaussian of bandwidth s has the mean
+
+        s / sqrt(s^2 + v1 + v2) * exp(-(m1 - m2)^2 / (2 (s^2 + v1 + v2))).
+
+    The product is the Kronecker product of the paper, with the factors in the other order, because `kinds` are sorted
+    by period first.
+
+    Examples
+    --------
+    A distance in time of 2 and a bandwidth of 1:
+
+    >>> from tdlg import Gaussian
+    >>> from tdlg.datasets.blocks import TemporalBlockModel
+    >>> expected_line_graph(TemporalBlockModel(time_stds=0), Gaussian(1.0))
+              U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
+    U x U, 1      0.08         0      0.04   0.01083         0  0.005413
+    V x V, 1         0      0.08      0.04         0   0.01083  0.005413
+    U x V, 1      0.04      0.04      0.04  0.005413  0.005413  0.005413
+    U x U, 2   0.01083         0  0.005413      0.08         0      0.04
+    V x V, 2         0   0.01083  0.005413         0      0.08      0.04
+    U x V, 2  0.005413  0.005413  0.005413      0.04      0.04      0.04
+    """
+    ends = np.where(model.n_pairs[:, None] > 0, _ends(model), math.nan)
+    shared = (ends / model.sizes) @ ends.T
+    return BlockValues(model.kinds, model.kinds, np.kron(_gamma(model, decay), shared).astype(np.float64))
+
+
+def expected_node_embeddings(
+    model: TemporalBlockModel, decay: Decay, aggregate: Literal["mean", "sum"] = "mean"
+) -> BlockValues:
+    """Compute the mean entry of `node_embeddings(edges, H)`: the paper's Proposition 2.
+
+    Each entry is for a node and an edge without that node, as in the paper's proof. It is exact for any number of
+    nodes, and for times that vary.
+
+    Parameters
+    ----------
+    decay
+        The same as for `expected_line_graph`.
+    aggregate
+        "mean" for the mean of the rows of a node's edges, provided that it has edges; "sum" for their sum.
+
+    Returns
+    -------
+    BlockValues
+        The means, shape (n_communities, n_kinds). A kind without edges has the values of one additional edge. NaN if
+        every possible edge of the kind contains the node, or if the node can have no edges to average.
+
+    Notes
+    -----
+    An edge f from the node to some node w contributes the decay if w is an end of the column's edge e, else 0. The
+    edges of each kind other than e contain the node with a known probability, and w is any other node of its
+    community: this gives the sum. For the mean, the number of edges of a kind that a node has is divided by its total
+    number of edges, D, a sum of independent binomials; its mean follows from E[1 / (1 + D)] = the integral of
+    E[z^D] over z from 0 to 1. As n grows, the means tend to 2 / n times the paper's matrix, and the sums to 2 degree
+    times as much.
+
+    Examples
+    --------
+    >>> from tdlg.datasets.blocks import TemporalBlockModel
+    >>> from tdlg import Gaussian
+    >>> model = TemporalBlockModel(time_stds=0)
+    >>> expected_node_embeddings(model, Gaussian(1.0))
+       U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
+    U   0.01863  0.004435   0.01154  0.004509   0.01827    0.0114
+    V  0.004435   0.01863   0.01154   0.01827  0.004509    0.0114
+    """
+    check_choice("expected_node_embeddings", "aggregate", aggregate, ("mean", "sum"))
+    gamma = _gamma(model, decay)
+    weigh = shares_of_degree if aggregate == "mean" else np.multiply
+    values = [
+        [_node_entry(model, community, kind, gamma, weigh) for kind in range(model.counts.size)]
+        for community in range(len(model.sizes))
+    ]
+    return BlockValues(model.names, model.kinds, np.array(values))
+
+
+def _node_entry(model: TemporalBlockModel, community: int, kind: int, gamma: Floats, weigh: Any) -> float:
+    """The mean entry of a node of the community and an edge of the kind without that node."""
+    period, block = divmod(kind, len(model.communities_of_blocks))
+    own = np.arange(len(model.sizes)) == community
+    others = np.array(model.sizes) - own  # number of nodes in each community without the node itself
+    if np.any(_ends(model)[block] > others):
+        return math.nan
+    n_edges = np.maximum(model.counts - (np.arange(model.counts.size) == kind).reshape(model.counts.shape), 0)
+    touching = _ends(model)[:, community] / model.sizes[community]  # probability that an edge contains the node
+    partner = _ends(model) - own  # the community of its other end
+    adjacent = (partner / np.maximum(others, 1)) @ _ends(model)[block]  # how likely that is an end of the column's
+    usable = (touching > 0) & (model.n_pairs > 0)
+    weight = weigh(n_edges[:, usable], touching[usable])
+    return float(gamma[period] @ weight @ adjacent[usable])
+
+
+def _gamma(model: TemporalBlockModel, decay: Decay) -> Floats:
+    """The mean of the decay between an edge of each period and another of each, shape (n_periods, n_periods)."""
+    if not isinstance(decay, Decay):
+        raise ParameterError(
+            f"The 'decay' parameter must be a decay such as Gaussian(0.5) or NoDecay(). Got {decay!r} instead.",
+            parameter="decay",
+        )
+    mean, std = np.array(model.time_means, float), np.array(model.time_stds, float)
+    return mean_decay(decay, mean[:, None] - mean, std[:, None] ** 2 + std**2)
+
+
+def _ends(model: TemporalBlockModel) -> Floats:
+    """The number of ends that an edge of each block has in each community, shape (n_blocks, n_communities)."""
+    one, (a, b) = np.eye(len(model.sizes)), model.communities_of_blocks.T
+    return one[a] + one[b]
+
+
+def mean_decay(decay: Decay, difference: Floats, variance: Floats) -> Floats:
+    """The mean of k(d) for normal d with this mean and variance."""
+    total = np.zeros(difference.shape)
+    for code, bandwidth, weight in decay.parts(None):
+        if code == CONSTANT:
+            total += weight
+        else:
+            mean = _mean_gaussian if code == GAUSSIAN else _mean_laplace
+            total += weight * mean(difference / bandwidth, variance / bandwidth**2)
+    return total
+
+
+def _mean_gaussian(mean: Floats, variance: Floats) -> Floats:
+    """The mean of exp(-d^2 / 2)."""
+    return np.exp(-0.5 * mean**2 / (1 + variance)) / np.sqrt(1 + variance)
+
+
+def _mean_laplace(mean: Floats, variance: Floats) -> Floats:
+    """The mean of exp(-|d|): the sum over both signs of exp(variance / 2 -+ mean) * P(normal < +-mean / std - std)."""
+    std = np.sqrt(np.maximum(variance, 1e-200))
+    total = np.zeros(mean.shape)
+    for signed in (mean, -mean):
+        x = signed / std - std
+        below = 0.5 * np.exp(-0.5 * (signed / std) ** 2) * erfcx(np.maximum(-x, 0) / math.sqrt(2))  # cannot overflow
+        above = np.exp(np.minimum(0.5 * variance - signed, 0)) * ndtr(x)  # an exponent of at most 0 where x > 0
+        total += np.where(x > 0, above, below)
+    return total
+
+
+def shares_of_degree(n: NDArray[np.int64], p: Floats) -> Floats:
+    """E[D_k / D | D > 0], D the sum of independent binomials D_k of n_k trials with probability p_k.
+
+    E[D_k / D] = n_k p_k E[1 / (1 + D')], where D' lacks one trial of k, and the last is the integral of E[(1 - t)^D'],
+    a product of powers of 1 - p t, over t from 0 to 1. The integrand is at most exp(-E[D'] t), so it is enough to go to
+    `reach`. Summed over k this is P(D > 0).
+    """
+    reach = FAR / max(FAR, float((n * p).sum()) - 1)
+    log_miss = np.log1p(-np.multiply.outer(p, reach * (NODES + 1) / 2))
+    log_all = np.einsum("qk,kt->t", n, log_miss)
+    shares = n * p * (np.exp(log_all - log_miss) @ WEIGHTS)
+    total = shares.sum()
+    return shares / total if total > 0 else np.full(shares.shape, math.nan)

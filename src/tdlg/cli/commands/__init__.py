@@ -1,1 +1,0 @@
-"""The commands; each module registers its own."""

@@ -1,0 +1,321 @@
+"""csv files as tables whose columns are read on demand: any separator, with or without header."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from statistics import median_low
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tdlg.exceptions import ReadError, warn
+from tdlg.io.columns import Source, agreed
+from tdlg.io.files import GZIP, is_csv, text_bytes
+from tdlg.tables.text import MISSING_WORDS, typed
+from tdlg.tables.times import has_time
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SEPARATORS = ("\t", ";", "|", ",", "::", " ")
+SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
+STAND_IN = "\x1f"  # replaces a separator of several characters: polars and csv support only one
+NUMBER_OR_DATE = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}|[+-]?inf$", re.I)
+COMMENT_OR_QUOTED = re.compile(rb'("[^"]*")|(?<=[\r\n])([#%][^\r\n]*)(?:\r\n?|\n|\Z)')
+BLANKS = " \t\u00a0"  # removed around a value; a line break in quotes is part of the value
+SAMPLE_LINES = 50
+START = 1 << 20  # bytes of a large file by which it is seen how it is written
+NOT_CLOSED = "A quote in it is not closed: close or remove it."
+
+
+def csv_source(
+    path: Path, separator: str | None, header: bool | None, time_format: str | None, least: int = 3
+) -> Source:
+    """Detect the separator and the names of a csv file from its first lines; see `tdlg.io.read_edges`.
+
+    Separators that give at least the needed number of columns are tried first.
+    """
+    content, comments, skipped = _text(path)
+    rows = _first_rows(content)
+    lines = _decoded(rows, path)
+    separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
+    first = _fields(lines[0], separator)
+    if len(first) == 1:
+        raise _one_column(path, lines[0], f" with the separator {separator!r}")
+    has_names = _looks_like_names(first, time_format) if header is None else header
+    _warn_of_skipped_rows(skipped, separator, len(first), path)
+    body = content[len(rows[0]) + 1 :] if has_names else content
+    if separator == " ":
+        body = _outside_quotes(body, _single_blanks)
+    names = first if has_names else [str(k) for k in range(len(first))]
+    text: dict[int, pl.Series] = {}  # the columns that are parsed already
+
+    def prepare(positions: list[int]) -> None:
+        new = [k for k in positions if k not in text]
+        if new:
+            text.update(_read_columns(body, separator, len(first), new, path))
+
+    def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
+        prepare(positions)
+        columns = {k: text[k] if k in as_is else typed(text[k], separator if k not in alike else "") for k in positions}
+        return agreed(columns, alike, text.__getitem__)
+
+    named = _possible_names(comments, separator, len(first))
+    return Source(str(path), names, has_names, first, read, named, separator, prepare)
+
+
+def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
+    r"""The bytes of the file without comments and blank lines, with \n as line end; comments above the table, and in it.
+
+    Quoted text is kept as it is: in it, a line break and a # are part of the value.
+    """
+    text = text_bytes(path)
+    start = re.match(rb"(?:[#%][^\r\n]*(?:\r\n?|\n|$)|[ \t]*(?:\r\n?|\n))*", text).end()  # type: ignore[union-attr]
+    comments, text = text[:start].decode(errors="replace").splitlines(), text[start:]
+    skipped: list[bytes] = []
+    if any(sign in text for sign in (b"\n#", b"\n%", b"\r#", b"\r%")):  # searching is faster than replacing
+        skipped = [found[2] for found in COMMENT_OR_QUOTED.finditer(text) if found[2]]
+        text = COMMENT_OR_QUOTED.sub(rb"\1", text)
+    text = _outside_quotes(text, _plain_lines) if _has_line_end_in_quotes(text) else _plain_lines(text)
+    text = text.strip(b"\n")
+    if not text.strip():
+        raise ReadError(f"{path}: the file has no rows. Check that it was written or downloaded in full.")
+    return text + b"\n", comments, skipped
+
+
+def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
+    """Warn if comments in the table look like rows whose first value starts with a # or %."""
+    n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
+    if n_rows:
+        warn(
+            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, like the rows. They are "
+            f"skipped as comments. If they are rows, write their first values in quotes."
+        )
+
+
+def _has_line_end_in_quotes(text: bytes) -> bool:
+    """Whether some value has several lines. Most tables have none, and this check is ten times as fast as splitting."""
+    if b'"' not in text:
+        return False
+    signs = np.frombuffer(text, np.uint8)
+    in_quotes = np.logical_xor.accumulate(signs == ord('"'))
+    return bool((in_quotes & ((signs == ord("\n")) | (signs == ord("\r")))).any())
+
+
+def _outside_quotes(text: bytes, change: Callable[[bytes], bytes]) -> bytes:
+    """Change all text outside quotes in one call; the change must not touch quotes."""
+    if b'"' not in text:
+        return change(text)
+    parts = text.split(b'"')
+    parts[::2] = change(b'"'.join(parts[::2])).split(b'"')
+    return b'"'.join(parts)
+
+
+def _plain_lines(text: bytes) -> bytes:
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):
+        text = re.sub(rb"\n[ \t]*(?=\n|\Z)", b"", text)
+    return text
+
+
+def _first_rows(text: bytes) -> list[bytes]:
+    """The first rows of a table; a line break in quotes does not end a row."""
+    found = re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', text)
+    return [row[0] for row in islice(found, SAMPLE_LINES)]
+
+
+def _decoded(lines: list[bytes], path: Path) -> list[str]:
+    try:
+        return [line.decode() for line in lines]
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
+
+
+def _not_utf8(path: Path, error: Exception) -> ReadError:
+    return ReadError(f"{path}: the text is not UTF-8 ({error}). Save it in UTF-8.")
+
+
+def _one_column(path: Path, line: str, how: str) -> ReadError:
+    hint = NOT_CLOSED if line.count('"') % 2 else "Pass the right separator=."
+    return ReadError(f"{path}: only one column found{how}; the first line is {line[:80]!r}.", hint)
+
+
+def _checked_separator(separator: Any) -> str:
+    if separator in (r"\s+", r"\s"):
+        return " "
+    if not isinstance(separator, str) or not separator or set(separator) & set('"\r\n'):
+        raise ReadError(
+            f"The 'separator' must be text without quotes or line ends, such as ',' or '::', or ' ' for runs of "
+            f"blanks. Got {separator!r} instead.",
+            parameter="separator",
+        )
+    return separator
+
+
+def _sign(separator: str) -> str:
+    return separator if len(separator.encode()) == 1 else STAND_IN
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    if separator == " ":
+        line = re.sub(r"[ \t]+", " ", line.strip())
+    sign = _sign(separator)
+    line = line.replace(separator, sign)
+    try:
+        fields = next(csv.reader([line], delimiter=sign), [])
+    except csv.Error:  # a field that is longer than the reader allows
+        fields = line.split(sign)
+    return [value.strip() for value in fields]
+
+
+def _possible_names(comments: list[str], separator: str, n_columns: int) -> list[list[str]]:
+    """Comments with as many words as the table has columns, split by its separator, by others, or at blanks."""
+    signs = SEPARATORS if separator == " " else (separator, *SEPARATORS)
+    found = []
+    for line in comments[-SAMPLE_LINES:]:
+        splits = [_fields(line.lstrip("#% \t"), sign) for sign in signs]
+        found += [fields for fields in splits if len(fields) == n_columns][:1]
+    return found
+
+
+def _found_separator(lines: list[str], path: Path, least: int) -> str:
+    """The first separator that splits all sample lines into the same number of fields; else most lines, at least 2."""
+    counts = {separator: [len(_fields(line, separator)) for line in lines] for separator in SEPARATORS}
+    even = {separator: found[0] for separator, found in counts.items() if min(found) == max(found)}
+    for separator, n_fields in even.items():
+        if n_fields >= least:
+            return separator
+    for separator in SURE_SEPARATORS:
+        if even.get(separator) == 2:
+            return separator
+    for least in (3, 2):
+        for separator, found in counts.items():
+            if median_low(found) >= least:
+                return separator
+    raise _one_column(path, lines[0], "")
+
+
+def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
+    """Whether no field is a number, a date or a word for a missing value; pandas leaves a name empty."""
+    given = [text for text in fields if text]
+    if any(NUMBER_OR_DATE.match(text) or text.lower() in MISSING_WORDS for text in given):
+        return False
+    return not has_time(given, time_format)
+
+
+def _single_blanks(text: bytes) -> bytes:
+    """Replace runs of blanks and tabs by one blank, and remove them at line ends; most files need no change."""
+    if b"\t" in text or b"  " in text:
+        text = re.sub(rb"[ \t]+", b" ", text)
+    if text[:1] == b" " or b"\n " in text or b" \n" in text:
+        text = re.sub(rb"(?m)^ | $", b"", text)
+    return text
+
+
+def _read_columns(
+    body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
+) -> dict[int, pl.Series]:
+    """The requested columns as text, without blanks around it; empty text is null."""
+    import polars as pl
+
+    sign = _sign(separator)
+    if sign != separator:
+        body = body.replace(separator.encode(), sign.encode())
+    names = [f"column_{k}" for k in range(n_columns)]
+    last = n_columns - 1
+    if not body:
+        return {position: pl.Series([], dtype=pl.String) for position in positions}
+    try:
+        frame = pl.read_csv(
+            body,
+            has_header=False,
+            separator=sign,
+            schema=dict.fromkeys(names, pl.String),
+            columns=[names[position] for position in sorted({*positions, last})],
+        )
+    except pl.exceptions.PolarsError as error:
+        raise _bad_line(body, separator, n_columns, path, error) from None
+    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
+        raise _bad_line(body, separator, n_columns, path, None)
+    text = pl.all().str.strip_chars(BLANKS)
+    if sign != separator:
+        text = text.str.replace_all(sign, separator, literal=True)
+    frame = frame.select(text.replace("", None))
+    return {position: frame[names[position]] for position in positions}
+
+
+def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Exception | None) -> ReadError:
+    """Find the line that has too many or too few fields, to show it."""
+    try:
+        lines = body.decode().rstrip("\n").split("\n")
+    except UnicodeDecodeError as not_utf8:
+        return _not_utf8(path, not_utf8)
+    hint = "Correct that row, or pass the right separator=."
+    with suppress(csv.Error):
+        for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
+            if len(fields) != n_columns:
+                return ReadError(
+                    f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
+                    f"{separator.join(fields)!r}.",
+                    NOT_CLOSED if body.count(b'"') % 2 else hint,
+                )
+    hint = "Check its quotes and separator=."
+    return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
+
+
+# ---- larger than memory
+
+
+def write_parquet(path: Path, target: Path, separator: str | None = None, header: bool | None = None) -> None:
+    """Write a csv file or JSON lines of any size as a parquet file, in constant memory; all values of csv are text.
+
+    Text that polars cannot read in pieces is refused: values with line breaks, and separators of several characters.
+    """
+    import polars as pl
+
+    if not is_csv(path):
+        with _told(path):
+            pl.scan_ndjson(path, infer_schema_length=None).sink_parquet(target)
+        return
+    with path.open("rb") as raw, gzip.open(raw) if raw.read(2) == GZIP else raw as file:
+        raw.seek(0)
+        start = file.read(START)
+    with TemporaryDirectory() as folder:
+        (part := Path(folder) / path.name.removesuffix(".gz")).write_bytes(start[: start.rfind(b"\n") + 1] or start)
+        source = csv_source(part, separator, header, None)
+    prefixes = {line[:1].decode() for line in re.findall(rb"(?m)^[#%]", start)}
+    if len(source.separator.encode()) > 1 or source.separator == " " or len(prefixes) > 1:
+        why = "lines that start with # and with %" if len(prefixes) > 1 else f"the separator {source.separator!r}"
+        raise ReadError(f"{path}: a file with {why} cannot be read in pieces. Write it as parquet.")
+    names = [n if source.names.count(n) == 1 else f"{n} (column {k})" for k, n in enumerate(source.names)]
+    third = "time" if len(names) == 3 else "column_2"
+    names = names if source.has_names else ["src", "dst", third, *(f"column_{k}" for k in range(3, len(names)))]
+    with _told(path):
+        pl.scan_csv(
+            path,
+            separator=source.separator,
+            has_header=source.has_names,
+            schema=dict.fromkeys(names, pl.String),
+            comment_prefix=prefixes.pop() if prefixes else None,
+            glob=False,
+        ).select(pl.all().str.strip_chars(BLANKS).replace("", None)).sink_parquet(target)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.PolarsError as error:
+        raise ReadError(
+            f"{path}: the file cannot be read in pieces ({error}). Correct it, or write it as parquet."
+        ) from None

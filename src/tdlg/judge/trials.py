@@ -1,0 +1,385 @@
+"""Evaluation tasks: the edges and labels that a method may see, and the edges that it has to score."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.checks import as_generator, check_choice, check_count, check_number
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError
+from tdlg.sampling.index import concatenate_edges
+from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
+
+__all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "TimeOrderedSplit", "Trial"]
+
+Positions = NDArray[np.int64]
+Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
+
+_NEGATIVES: dict[str, Callable[[TemporalEdges, TemporalEdges, Any], TemporalEdges]] = {
+    "shuffled": lambda edges, past, rng: shuffled_edges(edges, rng),
+    "time-kept": lambda edges, past, rng: time_kept_edges(edges, rng),
+    "historical": historical_edges,
+    "inductive": inductive_edges,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One random split of a task: a method sees `edges[columns]` and the labels of `train`, and scores the tests.
+
+    Attributes
+    ----------
+    edges
+        All edges of the trial, without labels.
+    y
+        Their labels; a method sees only the labels of `train`.
+    columns
+        Positions of the edges that the method may see in fit, including the training edges.
+    train
+        Positions of the edges whose labels the method may see.
+    tests
+        Positions of the edges to score, by the name of the setting.
+    reveals
+        Whether the labels of the edges to score become known over time and may be used for strictly later edges.
+    label_time
+        When each label became known; None if at the time of its edge. If `reveals`, labels count from then on.
+    pending
+        Positions of further edges that are passed along with the edges to score if `reveals`: above all earlier edges whose
+        labels are not known yet at the cut, and become known later.
+    """
+
+    edges: TemporalEdges
+    y: NDArray[Any]
+    columns: Positions
+    train: Positions
+    tests: Mapping[str, Positions]
+    reveals: bool = False
+    label_time: NDArray[Any] | None = None
+    pending: Positions = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def seen(self) -> TemporalEdges:
+        """The edges that the method may see in fit, with the training labels only."""
+        return self.labelled(self.train)[self.columns]
+
+    def labelled(self, known: Positions) -> TemporalEdges:
+        """All edges, with the labels of these positions only."""
+        missing = None if self.y.dtype.kind in "OUS" else np.nan
+        label = np.full(len(self.edges), missing, object if missing is None else np.float64)
+        label[known] = self.y[known]
+        return self.edges.with_label(label, self.label_time)
+
+    def revealed(self, test: Positions) -> TemporalEdges:
+        """The edges to score, then the pending ones, with the labels that become known over time."""
+        at = np.concatenate([test, self.pending])
+        return self.labelled(at)[at]
+
+    def blocks(self, test: Positions, n_blocks: int) -> list[Trial]:
+        """Split the edges to score by time into one trial per stretch, which may learn from all labels known before it."""
+        ticks, later = self.edges.ticks, np.concatenate([self.pending, test])
+        known_at = self.labelled(later).known_at
+        cuts = np.unique(ticks[test][np.argsort(ticks[test])][np.arange(n_blocks) * len(test) // n_blocks])
+        trials = []
+        for number, start in enumerate(cuts):
+            stop = cuts[number + 1] if number + 1 < len(cuts) else None
+            inside = test[(ticks[test] >= start) & (True if stop is None else ticks[test] < stop)]
+            before = np.concatenate([self.train, later[known_at[later] < start]])
+            seen = np.flatnonzero(ticks <= ticks[inside].max())
+            trials.append(Trial(self.edges, self.y, seen, before, {"": inside}, label_time=self.label_time))
+        return trials
+
+
+class Task(Protocol):
+    """Edges, and a way to make trials from them."""
+
+    @property
+    def name(self) -> str:
+        """A short description, for the header of a table."""
+        ...
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Make one trial; the same seed gives the same trial."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeClassification:
+    """Predict the labels of a random part of the edges from the labels of the others; all edges are visible.
+
+    This is the paper's edge classification. Edges without a label are visible, but are neither trained on nor scored.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels.
+    train_share
+        The share of labels to learn from.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
+    >>> trial = EdgeClassification(edges).draw(random_state=0)
+    >>> len(trial.columns), len(trial.train), len(trial.tests["edge classification"])
+    (10, 7, 3)
+    """
+
+    edges: TemporalEdges
+    train_share: float = 0.7
+
+    name = "edge classification"
+
+    def __post_init__(self) -> None:
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
+        _check_labelled(self.edges, type(self).__name__)
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Split the labelled edges at random.
+
+        Parameters
+        ----------
+        random_state
+            Seed or generator for the split.
+        """
+        labelled = as_generator(random_state).permutation(np.flatnonzero(self.edges.labelled))
+        cut = round(self.train_share * len(labelled))
+        if not 0 < cut < len(labelled):
+            raise EdgesError(
+                f"{len(labelled)} labelled edges are too few for a training share of {self.train_share}: no edge is left "
+                "to train on or to score. Pass more labels.",
+                "Or pass another train_share=.",
+            )
+        everything = np.arange(len(self.edges))
+        tests = {self.name: np.sort(labelled[cut:])}
+        return Trial(self.edges.with_label(None), _labels(self.edges), everything, np.sort(labelled[:cut]), tests)
+
+
+@dataclass(frozen=True, eq=False)
+class ChronologicalClassification:
+    """Predict the labels of the latest edges from those of the earlier edges, as in fraud detection.
+
+    If the edges have a `label_time`, only labels that became known before the cut are learnt from.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels.
+    train_share
+        The share of the labelled edges, by time, to learn from; edges exactly at the time of the cut are scored.
+    prequential
+        Whether each label becomes known after its edge was scored, at its `label_time` if the edges have it, and may be used
+        for later edges. If False, all labels of the edges to score stay hidden ("frozen").
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
+    >>> trial = ChronologicalClassification(edges).draw()
+    >>> trial.tests["chronological, frozen"].tolist()
+    [7, 8, 9]
+    """
+
+    edges: TemporalEdges
+    train_share: float = 0.7
+    prequential: bool = False
+
+    is_random = False
+
+    def __post_init__(self) -> None:
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
+        _check_labelled(self.edges, type(self).__name__)
+
+    @property
+    def name(self) -> str:
+        """A short description."""
+        return "chronological, " + ("prequential" if self.prequential else "frozen")
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Split at the cut.
+
+        Parameters
+        ----------
+        random_state
+            Ignored: there is only one split.
+        """
+        ticks, labelled = self.edges.ticks, np.flatnonzero(self.edges.labelled)
+        cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
+        is_known = self.edges.known_at[labelled] < cut
+        if not is_known.any():
+            late = self.edges.label_ticks is not None and bool((ticks[labelled] < cut).any())
+            raise EdgesError(
+                "No label became known before the cut: the labels are too late."
+                if late
+                else "No labelled edge is before the cut: too many happened at one time.",
+                "Use `EdgeClassification`.",
+            )
+        return Trial(
+            self.edges.with_label(None),
+            _labels(self.edges),
+            np.arange(len(self.edges)),
+            labelled[is_known],
+            {self.name: labelled[ticks[labelled] >= cut]},
+            self.prequential,
+            self.edges.label_time,
+            labelled[~is_known & (ticks[labelled] < cut)],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction:
+    """Distinguish edges that happened from negative edges, during the time of the training edges and after it.
+
+    The paper's two settings share their training edges, a random part of the edges in the early intervals. "interpolative"
+    (temporal link outlier detection) scores the other early edges, "extrapolative" (temporal link prediction) all edges in
+    the last interval. Only training edges are visible. There is one negative per edge, labelled 0.
+
+    Parameters
+    ----------
+    edges
+        The edges that happened, which get the label 1; their own labels are not used.
+    negatives
+        The type of the negatives: "shuffled" (default, the paper's choice: all three columns are shuffled), "time-kept"
+        (only the destinations are shuffled), "historical" (pairs of the early intervals at other times) or "inductive"
+        (pairs that only the last interval has, at other times; the negatives of the early intervals, which have no past,
+        are "time-kept").
+    n_intervals
+        The number of equal intervals of the time span; the last one is the late interval.
+    train_share
+        The share of the early edges to learn from.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(100), range(1, 101), range(100))
+    >>> trial = LinkPrediction(edges).draw(random_state=0)
+    >>> len(trial.train), {name: len(test) for name, test in trial.tests.items()}
+    (133, {'interpolative': 57, 'extrapolative': 10})
+    """
+
+    edges: TemporalEdges
+    negatives: Negatives = "shuffled"
+    n_intervals: int = 20
+    train_share: float = 0.7
+
+    def __post_init__(self) -> None:
+        check_number(type(self).__name__, "train_share", self.train_share, below=1)
+        check_choice("LinkPrediction", "negatives", self.negatives, _NEGATIVES)
+        check_count("LinkPrediction", "n_intervals", self.n_intervals, 2)
+
+    @property
+    def name(self) -> str:
+        """A short description, with the type of negatives unless it is the paper's."""
+        return "link prediction" + (f", {self.negatives} negatives" if self.negatives != "shuffled" else "")
+
+    def draw(self, random_state: Any = None) -> Trial:
+        """Make negatives, and split.
+
+        Parameters
+        ----------
+        random_state
+            Seed or generator for the split.
+        """
+        rng = as_generator(random_state)
+        negatives = self._negatives(rng)
+        edges = concatenate_edges(self.edges, negatives)
+        y = np.repeat([1.0, 0.0], [len(self.edges), len(negatives)])
+        late = _is_late(edges, self.edges, self.n_intervals)
+        early = rng.permutation(np.flatnonzero(~late))
+        cut = round(self.train_share * len(early))
+        train = np.sort(early[:cut])
+        tests = {"interpolative": np.sort(early[cut:]), "extrapolative": np.flatnonzero(late)}
+        return Trial(edges, y, train, train, tests)
+
+    def _negatives(self, rng: np.random.Generator) -> TemporalEdges:
+        if self.negatives in ("shuffled", "time-kept"):
+            return _NEGATIVES[self.negatives](self.edges, self.edges, rng)
+        late = _is_late(self.edges, self.edges, self.n_intervals)
+        past, later = self.edges[~late], self.edges[late]
+        of_past = "historical" if self.negatives == "historical" else "time-kept"
+        return concatenate_edges(_NEGATIVES[of_past](past, past, rng), _NEGATIVES[self.negatives](later, past, rng))
+
+
+class TimeOrderedSplit:
+    """Folds for scikit-learn's `cross_validate` that predict later edges from the labels known before them.
+
+    The labelled edges are cut by time into `n_splits` + 1 parts of equal size. Each part but the first is scored once, by a
+    model that learnt from the edges before it whose labels were known by then. Edges at one time are never divided. With
+    scikit-learn's `TimeSeriesSplit`, a model would learn from labels that become known only after the cut.
+
+    Parameters
+    ----------
+    n_splits
+        The number of folds, 5 by default.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(["a", "b"] * 4, ["x", "y"] * 4, range(8), label=[0, 1] * 4, label_delay=1)
+    >>> for train, test in TimeOrderedSplit(3).split(edges):
+    ...     print(train, test)
+    [0] [2 3]
+    [0 1 2] [4 5]
+    [0 1 2 3 4] [6 7]
+    """
+
+    def __init__(self, n_splits: int = 5) -> None:
+        check_count("TimeOrderedSplit", "n_splits", n_splits, 1)
+        self.n_splits = n_splits
+
+    def split(self, X: TemporalEdges, y: Any = None, groups: Any = None) -> Iterator[tuple[Positions, Positions]]:
+        """The positions to train on and to score, one pair per fold.
+
+        Parameters
+        ----------
+        X
+            Edges with labels; with a `label_time` or `label_delay`, if labels become known late.
+        y, groups
+            Ignored: the labels are those of the edges.
+        """
+        labelled = np.flatnonzero(X.labelled)
+        if len(labelled) <= self.n_splits:
+            raise EdgesError(
+                f"{len(labelled):,} labelled edges are too few for {self.n_splits} folds. Pass more labels or fewer folds.",
+                parameter="n_splits",
+            )
+        ticks, known_at = X.ticks[labelled], X.known_at[labelled]
+        cuts = np.sort(ticks)[np.arange(1, self.n_splits + 1) * len(labelled) // (self.n_splits + 1)]
+        for k, cut in enumerate(cuts):
+            is_test = (ticks >= cut) & (ticks < cuts[k + 1] if k + 1 < len(cuts) else True)
+            is_train = (ticks < cut) & (known_at < cut)
+            if not is_train.any() or not is_test.any():
+                missing = "score" if is_train.any() else "learn from"
+                raise EdgesError(
+                    f"Fold {k + 1} of {self.n_splits} has no labels to {missing}: too many edges are at one time, or their "
+                    "labels become known too late. Pass fewer folds.",
+                    parameter="n_splits",
+                )
+            yield labelled[is_train], labelled[is_test]
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """The number of folds."""
+        return self.n_splits
+
+
+def _is_late(edges: TemporalEdges, whole: TemporalEdges, n_intervals: int) -> NDArray[np.bool_]:
+    """Mask of the edges in the last of the equal intervals of the time span."""
+    first, last = (float(end) for end in (whole.ticks.min(), whole.ticks.max()))
+    if first == last:
+        raise EdgesError("All edges happened at one time, so there is no later part to predict.")
+    return np.asarray(edges.ticks >= first + (last - first) * (n_intervals - 1) / n_intervals)
+
+
+def _labels(edges: TemporalEdges) -> NDArray[Any]:
+    label = edges.label
+    if label is None:
+        raise EdgesError("The edges have no labels.", "Pass them with the edges: `TemporalEdges(..., label=...)`.")
+    return label
+
+
+def _check_labelled(edges: TemporalEdges, task: str) -> None:
+    known = np.unique(_labels(edges)[edges.labelled].astype(str)) if edges.label is not None else np.empty(0)
+    if len(known) < 2:
+        raise EdgesError(
+            f"{task} needs at least two different labels. Got {len(known)} instead.",
+            "Pass them with the edges: `TemporalEdges(..., label=...)` or `read_edges(..., label=...)`.",
+        )

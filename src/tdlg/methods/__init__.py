@@ -1,1 +1,0 @@
-"""All methods that can be evaluated: the methods of this package and the reference methods."""

@@ -1,0 +1,406 @@
+"""The addresses for programs, with what they take and give as types: the OpenAPI document is made of these."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec.json import schema_components
+
+from tdlg import __version__
+from tdlg.live.cases import Status
+
+__all__ = [
+    "ADDRESSES", "ARROW", "JSON", "LINES", "MOST_LISTED", "STREAM", "About", "Address", "Alert", "Alerts", "AlertsQuery",
+    "Answer", "ChangesQuery", "EventQuery", "ExplainQuery", "LabelAnswer", "NodeQuery", "Problem", "Refused", "document",
+    "properties",
+]  # fmt: skip
+
+JSON, TEXT, STREAM = "application/json", "text/plain", "text/event-stream"
+LINES = ("application/x-ndjson", "application/jsonlines", "application/jsonl")
+ARROW = "application/vnd.apache.arrow.stream"
+MOST_LISTED = 1000
+LARGEST = 2**53 - 1  # number of an alert or a change that a browser holds exactly
+
+
+def says(text: str) -> Meta:
+    """What a field is, for the document."""
+    return Meta(description=text)
+
+
+Id = str | int | float
+Time = Annotated[Id, says("ISO 8601, or a number if the model was fitted on numbers.")]
+
+
+# ---- what is sent
+
+
+class Event(Struct):
+    """An interaction, with the features of the model. Fields have the names of the model's columns, or chosen ones."""
+
+    src: Annotated[Any, says("The source.")]
+    dst: Annotated[Any, says("The destination.")]
+    time: Time
+    id: Annotated[Id | None, says("For its label and repetitions; by default made of src, dst and time.")] = None
+    label: Annotated[Any, says("Its label, if it is known already.")] = None
+    label_time: Annotated[Id | None, says("When the label became known.")] = None
+
+
+class Label(Struct):
+    """The label of an earlier event."""
+
+    id: Annotated[Id, says("The id of the event.")]
+    label: Annotated[Any, says("A second label replaces the first, and the log keeps both; null withdraws it.")]
+    time: Annotated[Id | None, says("When it became known; by default now, on the clock of the events.")] = None
+
+
+class EventQuery(Struct):
+    """Which event."""
+
+    id: Annotated[str, Meta(min_length=1), says("The id of the event.")]
+
+
+class ExplainQuery(EventQuery):
+    """Which event, and how many reasons."""
+
+    top: Annotated[int, Meta(ge=1, le=20), says("The most reasons to give.")] = 3
+
+
+class NodeQuery(Struct):
+    """Which node, and how much of it."""
+
+    id: Annotated[str, Meta(min_length=1), says("The id of the node.")]
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), says("The most interactions to give.")] = 100
+
+
+class AlertsQuery(Struct):
+    """Which alerts."""
+
+    status: Annotated[Status, says("Which alerts.")] = "open"
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), says("The most alerts to give.")] = 50
+    before: Annotated[int, Meta(ge=1, le=LARGEST), says("The 'sequence' of an alert: older ones.")] = LARGEST
+
+
+class ChangesQuery(Struct):
+    """From which change on."""
+
+    since: Annotated[int, Meta(ge=0, le=LARGEST), says("Number of the last known change.")] | UnsetType = UNSET
+
+
+# ---- what is answered
+
+
+class Problem(Struct, forbid_unknown_fields=True):
+    """What is wrong, and what to do."""
+
+    message: str
+    field: Annotated[str | None, says("The field or parameter that is wrong.")] = None
+    value: Annotated[Any, says("Its value.")] = None
+
+
+class Refused(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A request, an event or a label that was refused."""
+
+    id: Annotated[Any, says("The id of the event.")] = UNSET
+    error: Problem
+
+
+class Answer(Struct, forbid_unknown_fields=True):
+    """The answer to one event. An event that the model was fitted on has no score."""
+
+    id: Any
+    score: Annotated[float | None, says("Probability of the positive class, predicted number, or digits of surprise.")]
+    alert: bool
+    predicted: Annotated[Any, says("The predicted class or number; for bursts, whether it is an outlier.")]
+    late: Annotated[bool, says("A later event had come before it, so its score is as of now.")]
+    repeated: Annotated[bool, says("Its id was seen before: this is the answer of then, and it counts once.")]
+    probabilities: Annotated[dict[str, float], says("By class.")] | UnsetType = UNSET
+    differs: Annotated[bool, says("Whether a repeated event has other contents; left out if not.")] | UnsetType = UNSET
+    label_error: Problem | UnsetType = UNSET
+
+
+class LabelAnswer(Struct, forbid_unknown_fields=True):
+    """A label that was learnt."""
+
+    id: Annotated[Any, says("The id of the event.")]
+
+
+class KnownEvent(Struct):
+    """An interaction with its features. One that the model was fitted on has no id and no score."""
+
+    src: Any
+    dst: Any
+    time: Any
+    label: Any
+    is_positive: Annotated[bool | None, says("Whether the label is the positive class; null without a label.")]
+    id: Any = UNSET
+    score: float | UnsetType | None = UNSET
+
+
+class Reason(Struct, forbid_unknown_fields=True):
+    what: Any
+    effect: Annotated[float, says("Above 0 if it raises the score.")]
+    reason: Annotated[str, says("In words.")]
+    events: Annotated[list[KnownEvent], says("The interactions behind it.")]
+
+
+class Explanation(Struct, forbid_unknown_fields=True):
+    """The reasons for a score, those of the largest effect first."""
+
+    id: Any
+    score: float | None
+    reasons: list[Reason]
+
+
+class Node(Struct, forbid_unknown_fields=True):
+    """The latest interactions of a node, the latest last; how many there are, and how many of the listed have a label."""
+
+    id: Any
+    events: list[KnownEvent]
+    n_live: int
+    n_fitted: int
+    labelled: int
+    positive: int
+
+
+class Alert(Struct, forbid_unknown_fields=True):
+    """An event whose score reached the threshold. Expired: not decided, and too long ago for a label."""
+
+    sequence: Annotated[int, says("Newer alerts have larger numbers; see 'before'.")]
+    id: Any
+    src: Any
+    dst: Any
+    time: Any
+    features: dict[str, Any]
+    score: float
+    reason: str | None
+    status: Status
+    label: Any
+    decided_at: Any
+
+
+class Alerts(Struct, forbid_unknown_fields=True):
+    """Alerts, the newest first, and whether there are more."""
+
+    alerts: list[Alert]
+    more: bool
+
+
+class Counts(Struct, forbid_unknown_fields=True):
+    """Alerts that have a label were reviewed; those with the positive label were confirmed."""
+
+    events: int
+    alerts: int
+    reviewed: int
+    confirmed: int
+
+
+class Day(Counts, kw_only=True, forbid_unknown_fields=True):
+    day: Any
+
+
+class Bin(Struct, forbid_unknown_fields=True):
+    low: float = field(name="from")
+    high: float = field(name="to")
+    reviewed: int
+    confirmed: int
+
+
+class Weeks(Struct, forbid_unknown_fields=True):
+    this: Counts
+    last: Counts
+
+
+class Statistics(Struct, forbid_unknown_fields=True):
+    """How much there is to do, and how many alerts were confirmed."""
+
+    events_per_second: float
+    events: int
+    labels: int
+    alerts: Annotated[dict[str, int], says("By status.")]
+    threshold: float
+    days: list[Day]
+    by_score: list[Bin]
+    weeks: Weeks
+
+
+class About(Struct, forbid_unknown_fields=True):
+    """What the scores mean, and which labels confirm and dismiss an alert; none dismisses it if there are several."""
+
+    version: str
+    model: str
+    classes: list[Any]
+    positive: Any
+    confirm: Any
+    dismiss: Any
+    threshold: float
+    is_probability: bool
+    signed_in: bool
+
+
+class Change(Struct, forbid_unknown_fields=True):
+    sequence: int
+    kind: Literal["alert", "decision"]
+    id: Any
+    status: Status
+
+
+class Changes(Struct, forbid_unknown_fields=True):
+    """What happened to alerts. If changes after 'since' are missed, read the alerts again."""
+
+    sequence: int
+    changes: list[Change]
+    missed: Annotated[int, says("Number of changes after 'since' that are not kept any more.")]
+
+
+class Health(Struct):
+    """Whether events can be scored. Without the token 'ok' alone is told; with it, this and more."""
+
+    ok: bool
+    reason: Annotated[str | None, says("Why they cannot.")] = None
+    clock: Annotated[Any, says("Time of the latest event.")] = None
+    waiting: Annotated[int, says("Events and labels that wait.")] = 0
+    n_unseen_categories: Annotated[int, says("Events with a category that no fitted edge has.")] = 0
+    n_differing: Annotated[int, says("Repeated events whose contents were others, since the start.")] = 0
+    set_aside: Annotated[list[Any], says("Records of the log that could not be learnt and are left out.")] = []
+    missing_records: Annotated[int, says("Records of the log that were lost before the start.")] = 0
+    free_bytes: Annotated[int, says("Free space on the disk of the state.")] = 0
+
+
+# ---- the addresses
+
+
+class Address(NamedTuple):
+    """An address for programs; the method of `Api` has its name."""
+
+    method: str
+    name: str
+    summary: str
+    answer: Any
+    query: type[Struct] | None = None
+    body: type[Struct] | None = None
+    refusals: tuple[int, ...] = ()  # besides those of every address
+    media: str = JSON
+    note: str = ""
+
+    @property
+    def path(self) -> str:
+        """The path."""
+        return f"/{self.name}" if self.name != "openapi" else "/openapi.json"
+
+
+EVERYWHERE = (401, 403, 421, 429, 431, 503)
+BODIES = (400, 408, 413, 415, 422)
+REFUSALS = {
+    400: "The body is not JSON, JSON lines or Arrow.",
+    401: "The service has a token, and the request does not show it.",
+    403: "The request comes from a page of another site.",
+    404: "No event has this id, or it is not kept any more.",
+    408: "The request did not arrive in time.",
+    413: "The body is too large, or holds too many items.",
+    415: "The Content-Type is not one that is read, or the body is compressed.",
+    421: "The service is not known by the name in the header Host.",
+    422: "A field or parameter is wrong; the error names it.",
+    429: "Too much is waiting, or too many tokens were wrong. Send it again after Retry-After seconds.",
+    431: "The headers are too many or too large.",
+    503: "The log cannot be written, or the service is being stopped. Nothing was scored or learnt.",
+}
+LISTS = (
+    "One object is answered by one object, a list by a list in the same order, JSON lines by JSON lines. Refused items have "
+    "an error in their place; the status is 200 if at least one was good."
+)
+FEED = (
+    f"With 'Accept: {STREAM}', a stream of server-sent events: 'changes' when something happens, 'pulse' with a few figures "
+    "every two seconds. Last-Event-ID continues a stream."
+)
+ADDRESSES = (
+    Address("POST", "score", "Score events and learn from them", Answer, body=Event, refusals=BODIES, note=LISTS),
+    Address(
+        "POST", "labels", "Learn labels of earlier events", LabelAnswer, body=Label, refusals=(*BODIES, 404),
+        note=f"The next scores know them. A confirmed or dismissed alert is a label too. {LISTS}",
+    ),
+    Address("GET", "explain", "The reasons for a score, in words", Explanation, ExplainQuery, refusals=(404, 422)),
+    Address("GET", "events", "An event with its score and label", KnownEvent, EventQuery, refusals=(404, 422)),
+    Address("GET", "nodes", "The latest interactions of a node", Node, NodeQuery, refusals=(422,)),
+    Address("GET", "alerts", "Alerts, the newest first", Alerts, AlertsQuery, refusals=(422,)),
+    Address("GET", "statistics", "How much there is to do, and how many alerts were confirmed", Statistics),
+    Address("GET", "about", "What the scores mean", About),
+    Address("GET", "changes", "What happened to alerts", Changes, ChangesQuery, refusals=(422,), note=FEED),
+    Address("GET", "health", "Whether events can be scored", Health, note="Needs no token."),
+    Address("GET", "metrics", "Counts and times for Prometheus", str, media=TEXT),
+    Address("GET", "openapi", "This description", dict[str, Any]),
+)  # fmt: skip
+
+
+@cache
+def properties(kind: type[Struct]) -> dict[str, dict[str, Any]]:
+    """The fields of a type as JSON schemas."""
+    found: dict[str, dict[str, Any]] = schema_components([kind])[1][kind.__name__]["properties"]
+    return found
+
+
+def document() -> dict[str, Any]:
+    """The OpenAPI document."""
+    kinds = [Refused, *(kind for address in ADDRESSES for kind in (address.answer, address.body) if kind)]
+    found, schemas = schema_components(kinds, ref_template="#/components/schemas/{name}")
+    schema_of = dict(zip(kinds, found, strict=True))
+    paths: dict[str, Any] = {}
+    for address in ADDRESSES:
+        paths[address.path] = {address.method.lower(): _operation(address, schema_of)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "tdlg",
+            "version": __version__,
+            "description": "Scores interactions as they happen, learns labels that come later, and keeps alerts for review. "
+            "An answer leaves only after the events are on the disk.",
+        },
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": {str(status): _response(text, schema_of[Refused]) for status, text in REFUSALS.items()},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "The token, if the service has one."}
+            },
+        },
+    }
+
+
+def _operation(address: Address, schema_of: dict[Any, dict[str, Any]]) -> dict[str, Any]:
+    answer, refused = schema_of[address.answer], schema_of[Refused]
+    responses = {
+        str(status): {"$ref": f"#/components/responses/{status}"} for status in (*address.refusals, *EVERYWHERE)
+    }
+    described: dict[str, Any] = {"summary": address.summary, "operationId": address.name, "responses": responses}
+    if address.note:
+        described["description"] = address.note
+    if address.query is not None:
+        needed = {name for name, one in properties(address.query).items() if one.get("minLength")}
+        described["parameters"] = [
+            {"name": name, "in": "query", "required": name in needed, "schema": one}
+            for name, one in properties(address.query).items()
+        ]
+    if address.body is not None:
+        lines = {media: {"schema": {"type": "string"}} for media in LINES[:1]}
+        sent = {JSON: {"schema": _one_or_list(schema_of[address.body])}, **lines, ARROW: {"schema": {"type": "string"}}}
+        described["requestBody"] = {"required": True, "content": sent}
+        answer = {"anyOf": [answer, {"type": "array", "items": {"anyOf": [answer, refused]}}]}
+        for status in {404, 422} & {*address.refusals}:
+            responses[str(status)] = _response(REFUSALS[status], _one_or_list(refused))
+    ok = responses["200"] = _response("The answer.", answer, address.media)
+    if address.answer is Health:
+        described["security"] = [{}]
+        responses["503"] = _response("They cannot, and why.", answer)
+    if address.query is ChangesQuery:
+        ok["content"][STREAM] = {"schema": {"type": "string"}}
+    return described
+
+
+def _one_or_list(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "array", "items": schema}]}
+
+
+def _response(text: str, schema: dict[str, Any], media: str = JSON) -> dict[str, Any]:
+    return {"description": text, "content": {media: {"schema": schema}}}

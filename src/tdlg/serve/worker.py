@@ -1,0 +1,196 @@
+"""One thread owns the live model: events and labels first, with one sync for all that wait, and questions between them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tdlg.exceptions import TdlgError
+from tdlg.live.log import StateError
+from tdlg.serve.http import Limits
+
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
+    from tdlg.live.state import Answer, LabelAnswer
+
+__all__ = ["BusyError", "StoppingError", "Worker"]
+
+logger = logging.getLogger(__name__)
+
+IDLE = 1.0  # seconds after which a worker without requests looks for a new model
+SLICE = 0.003  # seconds of questions while events wait; the question that is under way then is still finished
+
+T = TypeVar("T")
+Act = Callable[[list[Any]], Sequence[Any]]  # all items of neighbouring jobs to one answer per item
+
+
+class BusyError(TdlgError):
+    """So much is waiting that no more is accepted at the moment."""
+
+
+class StoppingError(TdlgError):
+    """The service is being stopped: what had been accepted is finished, and nothing new is accepted."""
+
+
+@dataclass(eq=False, slots=True)
+class Job:
+    """What one request wants done, and where its answers are waited for."""
+
+    act: Act
+    items: Sequence[Any]
+    answers: asyncio.Future[list[Any]]
+
+
+class Worker:
+    """Does the work of all requests on one thread.
+
+    Events and labels that arrive while the thread is busy form the next turn, in the order in which they came. Neighbours of
+    the same kind are one call of the live model, so they share one sync of the log, and their answers leave when that call
+    returns. After each turn questions are answered: at least one, and while events wait for `SLICE` seconds at most. A
+    question sees all that was answered before it was asked. The event loop fills the queues, the thread empties them.
+
+    Parameters
+    ----------
+    live
+        The live model. Between `start` and `stop` nobody else may use it.
+    limits
+        How many events may wait, and how many are taken in a turn.
+    after
+        Called on the event loop after each call of the live model, with the number of events and labels in it.
+    """
+
+    def __init__(self, live: LiveModel, limits: Limits, after: Callable[[int], object] = lambda n: None) -> None:
+        self._live, self._limits, self._after = live, limits, after
+        self._jobs: deque[Job] = deque()  # events and labels
+        self._questions: deque[Job] = deque()
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tdlg-live", daemon=True)
+        self._stopping, self._trouble = False, ""
+        self.waiting = 0
+        self.sequence = live.sequence
+
+    # ---- on the event loop
+
+    async def submit(self, events: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """Log, score and learn events."""
+        return await self._done(self._live.submit, events)
+
+    async def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
+        """Log and learn labels."""
+        return await self._done(self._live.label, labels)
+
+    async def ask(self, question: Callable[[LiveModel], T]) -> T:
+        """Answer a question about the live model. Questions wait for their turn, and are never refused for others."""
+        (answer,) = await self._enqueued(self._questions, lambda questions: [questions[0](self._live)], [question])
+        return answer
+
+    async def _done(self, act: Act, items: Sequence[Any]) -> list[Any]:
+        if not items:
+            return []
+        if self.waiting + len(items) > self._limits.queue:
+            raise BusyError(
+                f"{self.waiting} events are waiting, of at most {self._limits.queue}. Send this again later."
+            )
+        self.waiting += len(items)
+        return await self._enqueued(self._jobs, act, items)
+
+    async def _enqueued(self, jobs: deque[Job], act: Act, items: Sequence[Any]) -> list[Any]:
+        if self._stopping:
+            raise StoppingError("The service is being stopped. Send this again when it is back.")
+        job = Job(act, items, self.loop.create_future())
+        jobs.append(job)
+        self.loop.call_soon(self._wake.set)  # not at once, so that requests which were read together are one turn
+        return await job.answers
+
+    def start(self) -> None:
+        """Begin, on the running event loop."""
+        self.loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Refuse what is new, finish all that waits, and end the thread."""
+        self._stopping = True
+        self._wake.set()
+        await asyncio.to_thread(self._thread.join)
+
+    def _settle(self, jobs: Sequence[Job], outcomes: list[list[Any] | Exception], n: int, sequence: int) -> None:
+        self.waiting -= n
+        self.sequence = sequence
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if job.answers.done():  # cancelled: its client is gone
+                continue
+            if isinstance(outcome, Exception):
+                job.answers.set_exception(outcome)
+            else:
+                job.answers.set_result(outcome)
+        self._after(n)
+
+    # ---- on the thread
+
+    def _run(self) -> None:
+        stopping = has_more = False
+        self._live.in_steps = True  # snapshots are written between events
+        while not stopping:
+            self._wake.wait(0 if has_more else IDLE)
+            self._wake.clear()
+            stopping = self._stopping  # nothing is appended once this is true
+            while self._jobs or self._questions:
+                for _, same in groupby(self._taken(), lambda job: job.act):
+                    self._do(list(same), is_counted=True)
+                self._answer_questions()
+                self._work()
+            has_more = not stopping and self._work()
+
+    def _taken(self) -> list[Job]:
+        """All events and labels that wait, up to the limit of a turn but at least one job."""
+        taken: list[Job] = []
+        n = 0
+        while self._jobs and (not taken or n + len(self._jobs[0].items) <= self._limits.batch):
+            taken.append(self._jobs.popleft())
+            n += len(taken[-1].items)
+        return taken
+
+    def _answer_questions(self) -> None:
+        """Answer at least one of the questions that wait, so that events without end do not keep them out."""
+        end = perf_counter() + SLICE
+        while self._questions:
+            self._do([self._questions.popleft()], is_counted=False)
+            if self._jobs and perf_counter() >= end:
+                return
+
+    def _work(self) -> bool:
+        """Let the live model go on with snapshots and new models; an error of that must not end the thread."""
+        try:
+            has_more, self._trouble = self._live.work(SLICE), ""
+        except BaseException as error:
+            has_more, trouble = False, repr(error)
+            if trouble != self._trouble:  # which comes again and again
+                logger.exception("The live model could not go on with a snapshot or a new model.")
+            self._trouble = trouble
+        return has_more
+
+    def _do(self, jobs: Sequence[Job], is_counted: bool) -> None:
+        """Do jobs of one kind, and let their answers leave."""
+        outcomes = _outcomes(jobs)
+        n = sum(len(job.items) for job in jobs) if is_counted else 0
+        self.loop.call_soon_threadsafe(self._settle, jobs, outcomes, n, self._live.sequence)
+
+
+def _outcomes(jobs: Sequence[Job]) -> list[list[Any] | Exception]:
+    """The answers of each job, or its error. An error of the log is that of all jobs, any other is that of one of them."""
+    try:
+        answers = iter(jobs[0].act([item for job in jobs for item in job.items]))
+        return [list(islice(answers, len(job.items))) for job in jobs]
+    except StateError as error:
+        return [error] * len(jobs)
+    except BaseException as error:  # such as a panic of polars: the thread must go on
+        if len(jobs) > 1:
+            return [outcome for job in jobs for outcome in _outcomes([job])]
+        return [error if isinstance(error, Exception) else RuntimeError(repr(error))]
