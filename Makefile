@@ -64,12 +64,12 @@ format: $(VENV)/.dev  ## let ruff sort the imports and lay out the code
 
 bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	@failed=; not_run=; \
-	for claim in $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py))); do \
+	for claim in $(sort $(wildcard benchmarks/bench_*.py)); do \
 	  echo "== $$claim"; $(PY) $$claim; code=$$?; \
 	  if [ $$code = 77 ]; then not_run="$$not_run $$claim"; elif [ $$code != 0 ]; then failed="$$failed $$claim"; fi; \
 	done; \
-	if [ -n "$$not_run" ]; then echo "claims not run for want of data:$$not_run"; fi; \
-	if [ -n "$$failed" ]; then echo "claims that do not hold:$$failed"; exit 1; fi
+	if [ -n "$$not_run" ]; then echo "not all run, for want of data or packages:$$not_run"; fi; \
+	if [ -n "$$failed" ]; then echo "with claims that do not hold:$$failed"; exit 1; fi
 
 reproduce: $(VENV)/.compare  ## measure the paper's tables and figures into results/, write docs/reproduction.md
 	@$(PY) -m tdlg_paper $(NAME) --folder results --page docs/reproduction.md

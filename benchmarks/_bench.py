@@ -1,4 +1,9 @@
-"""What the claims share: networks, interleaved timing, the floor, and a verdict."""
+"""What the benchmarks share: claims and how they are run, networks, interleaved timing, the floor.
+
+A benchmark is a script of claims, functions with `@claim("what holds")` that measure and check against bars. `python
+benchmarks/bench_product.py` runs all of its claims, each in a process of its own, and fails if one is missed; with the name
+of a claim, and perhaps numbers, it runs that one.
+"""
 
 import gzip
 import json
@@ -24,8 +29,9 @@ from tdlg.linegraph.events import Layout
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from limited import size_of
 
-CLASSIFIED = str(Path(__file__).with_name("_classified.py"))  # to be run in a process of its own
 NOT_RUN = 77  # exit code of a claim whose data are not at hand
+CLAIMS: dict[str, tuple[str, dict[str, str], Callable[..., None]]] = {}
+PARTS: dict[str, Callable[..., dict]] = {}
 
 for index in (Path(tdlg.__file__).parent / "_kernels" / "__pycache__").glob("*.nbi"):
     if index.stat().st_mtime < max(source.stat().st_mtime for source in index.parents[1].glob("*.py")):
@@ -33,7 +39,7 @@ for index in (Path(tdlg.__file__).parent / "_kernels" / "__pycache__").glob("*.n
 
 
 class Claim:
-    """Collects what was measured against its bar, and exits non-zero where a bar was missed."""
+    """Collects what was measured against its bar."""
 
     def __init__(self, sentence: str) -> None:
         self.failed = False
@@ -45,8 +51,55 @@ class Claim:
         word = "at least" if at_least else "at most"
         print(f"  {'held  ' if held else 'MISSED'} {what}: {value:.3g} ({word} {bar:g}){'; ' + note if note else ''}")
 
-    def exit(self) -> None:
-        sys.exit(self.failed)
+
+def claim(sentence: str, **environment: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Add a function to the claims of a script; variables of the environment are set before numpy is loaded."""
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        CLAIMS[function.__name__] = sentence, environment, function
+        return function
+
+    return register
+
+
+def part(function: Callable[..., dict]) -> Callable[..., dict]:
+    """Let `apart` call a function, whose arguments are text, in a process of its own."""
+    PARTS[function.__name__] = function
+    return function
+
+
+def apart(function: Callable[..., dict], *arguments: object) -> dict:
+    """What a part gives in a process of its own."""
+    command = [sys.executable, sys.argv[0], "--part", function.__name__, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Run all claims of this script, or the one that is named, or a part."""
+    match sys.argv[1:]:
+        case ["--part", name, *arguments]:
+            print(json.dumps(PARTS[name](*arguments)), flush=True)
+            os._exit(0)  # parts may die on purpose with work to do
+        case [name, *numbers] if name in CLAIMS:
+            sentence, environment, function = CLAIMS[name]
+            if any(os.environ.get(key) != value for key, value in environment.items()):
+                os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | environment)
+            measured = Claim(sentence)
+            function(measured, *map(int, numbers))
+            sys.exit(measured.failed)
+        case []:
+            codes = {name: subprocess.run([sys.executable, sys.argv[0], name]).returncode for name in CLAIMS}
+            missed = [name for name, code in codes.items() if code not in (0, NOT_RUN)]
+            print(f"{len(codes)} claims" + (f"; missed: {', '.join(missed)}" if missed else ""))
+            sys.exit(1 if missed else NOT_RUN if NOT_RUN in codes.values() else 0)
+        case other:
+            sys.exit(f"There is no claim {' '.join(other)!r}. The claims are: {', '.join(CLAIMS)}.")
+
+
+def not_run(why: str) -> None:
+    """End a claim that cannot be measured here."""
+    print(f"  not run: {why}")
+    sys.exit(NOT_RUN)
 
 
 def machine() -> str:
@@ -110,8 +163,7 @@ def data_file(name: str) -> Path:
     """A real data set; where it is not at hand, the claim is not run."""
     folder = Path(os.environ.get("TDLG_DATA", Path(__file__).parents[2] / "shared" / "data"))
     if not (folder / name).exists():
-        print(f"  not run: needs {name}; set TDLG_DATA to the folder that holds it")
-        sys.exit(NOT_RUN)
+        not_run(f"needs {name}; set TDLG_DATA to the folder that holds it")
     return folder / name
 
 
@@ -138,12 +190,6 @@ def hide_labels(edges: TemporalEdges, share: float = 0.3, seed: int = 0) -> tupl
     labels = edges.label.astype(float)
     labels[hidden] = np.nan
     return labels, hidden
-
-
-def in_a_process_of_its_own(script: str, *arguments: str) -> dict[str, float]:
-    """Run a script and read its last line, a dict."""
-    run = subprocess.run([sys.executable, script, *arguments], check=True, capture_output=True, text=True)
-    return json.loads(run.stdout.splitlines()[-1])
 
 
 def memory(peak: bool) -> int:

@@ -14,7 +14,6 @@ from scipy.sparse import csr_array
 from saving import N, made_edges, round_trip, same
 from tdlg import LineGraphClassifier, PropagationClassifier, load_model
 from tdlg.exceptions import ReadError
-from tdlg.persist import codec
 from tdlg.persist import model as archive
 
 
@@ -65,9 +64,9 @@ def test_the_mode_of_the_old_file_and_a_link_are_kept(model, path):
 @pytest.mark.parametrize(
     ("owner", "name", "after"),
     [
-        (codec.Encoder, "_new_array", 2),
-        (codec.Encoder, "write_json", 0),
-        (codec.npy, "write_array", 1),
+        (archive.Encoder, "_new_array", 2),
+        (archive.Encoder, "write_json", 0),
+        (archive.npy, "write_array", 1),
         (archive, "_digest", 0),
         (os, "fsync", 0),
         (os, "replace", 0),

@@ -30,7 +30,6 @@ import tdlg
 from saving import N, made_edges, reloaded, round_trip, same
 from tdlg import Gaussian, Laplace, LineGraph, LineGraphClassifier, Mixture, NoDecay, TemporalEdges, load_model
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.persist import codec as parts
 from tdlg.persist import model as persist
 from tdlg.persist.model import save_model
 from tdlg.propagate.plan import OwnColumn
@@ -331,9 +330,9 @@ def test_scikit_learn_parts_come_back(part, n_classes, path):
 )
 def test_a_loaded_part_gives_the_same_bytes(part, path):
     """The loaded one has other addresses, and is written at another time."""
-    first = parts.part_to_bytes(part.fit(X, Y), "part")
-    loaded = parts.part_from_bytes(first)
-    assert parts.part_to_bytes(loaded, "part") == first
+    first = persist.part_to_bytes(part.fit(X, Y), "part")
+    loaded = persist.part_from_bytes(first)
+    assert persist.part_to_bytes(loaded, "part") == first
     with zipfile.ZipFile(io.BytesIO(first)) as file:
         assert {member.date_time for member in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
@@ -366,7 +365,7 @@ def test_trees_that_lead_astray_are_refused(field, path):
 
 
 def test_parts_of_other_types_are_not_read(path, monkeypatch):
-    monkeypatch.setattr(parts, "TRUSTED", (*parts.TRUSTED, "posix.system", "nt.system"))
+    monkeypatch.setattr(persist, "TRUSTED", (*persist.TRUSTED, "posix.system", "nt.system"))
     model = LineGraphClassifier()
     model.classes_ = FunctionTransformer(os.system)
     model.save(path)

@@ -150,6 +150,23 @@ class TestWorker:
         working(live, test)
         assert live.calls == ["submit", "label", "submit"], "one turn, of which each part was answered by itself"
 
+    def test_a_snapshot_that_fails_ends_nothing(self, live, caplog):
+        def work(seconds):
+            live.calls.append("work")
+            raise ValueError("a snapshot that nobody thought of")
+
+        live.work = work
+
+        async def test(worker):
+            for id in "abc":
+                await worker.submit([event(id)])
+            return await worker.ask(lambda live: 7)
+
+        assert working(live, test) == 7
+        assert live.calls.count("submit") == 3
+        assert live.calls.count("work") >= 3
+        assert [record.exc_info[0] for record in caplog.records] == [ValueError], "told once"
+
     def test_a_panic_fails_alone(self, live):
         class PanicError(BaseException):
             """As polars raises it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -469,7 +469,8 @@ class TemporalEdges:
             if name in self.feature_categories:
                 written = pl.Series([str(category) for category in self.feature_categories[name]], dtype=pl.String)
                 values = written.gather(values.cast(pl.UInt32))
-            series[next(n for n in (name, *(f"{name}_{i}" for i in count(2))) if n not in series)] = values
+            names = chain([name], (f"{name}_{number}" for number in count(2)))
+            series[next(free for free in names if free not in series)] = values
         return pl.DataFrame(series)
 
     def to_arrow(self) -> Any:

@@ -155,7 +155,10 @@ class Batch:
     def _refuse(self, new: list[int], errors: dict[int, EventError]) -> None:
         """Refuse new events that lack a field, are too late or too far ahead; compare those that are known."""
         state, read, scorer = self._state, self._read, self._state.scorer
-        ticks, knows = read.ticks.tolist(), {k for k in new if scorer.knows(read.ids[k])}
+        ticks, knows = (
+            read.ticks.tolist(),
+            {k for k in new if read.ids[k] in scorer.pending and scorer.knows(read.ids[k])},
+        )
         for k in knows:
             ends = read.src[k], read.dst[k], ticks[k]
             self._compare(read.positions[k], scorer.has_ends(read.ids[k], *ends))

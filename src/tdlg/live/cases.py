@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Alert", "Alerts", "Rate", "RecentEvents", "Status", "StoredEvent", "n_missed", "statistics_of", "status_of"]
 
 Arrays = dict[str, NDArray[Any]]
-Node = tuple[str, Hashable]  # "src" or "dst", and the id; "" in place of the end if both ends share their ids
+Node = list[int]  # the number of its newest event, and how many events it has
 Status = Literal["open", "confirmed", "dismissed", "expired", "all"]
 
 WITH_COLUMNS = 1000  # latest events whose columns are kept
@@ -58,7 +58,7 @@ class StoredEvent:
     before_src: int = -1  # number of the event before it at its source, and at its destination
     before_dst: int = -1
     columns: NDArray[np.float64] | None = None  # as it was scored; of the latest events only
-    keys: tuple[Any, Node, Node] | None = None  # what its id and its nodes are found by, once it is stored
+    keys: tuple[Any, Any, Any] | None = None  # what its id and its nodes are found by, once it is stored
     is_gone: bool = False  # it was withdrawn
 
     def content(self) -> dict[str, Any]:
@@ -72,12 +72,11 @@ class RecentEvents:
     def __init__(self, capacity: int, bipartite: bool) -> None:
         self.capacity = capacity
         self.n_added = 0
-        self._ends = ("src", "dst") if bipartite else ("", "")
         self._slots: list[StoredEvent | None] = [None] * capacity
         self._n_kept = 0
         self.number_of: dict[Any, int] = {}  # of an event by its id
-        self._newest_of: dict[Node, int] = {}  # number of the newest event of a node
-        self._count_of: dict[Node, int] = {}  # how many events of a node are kept
+        sources: dict[Hashable, Node] = {}
+        self._nodes = sources, ({} if bipartite else sources)  # of sources and destinations, by id
 
     def __len__(self) -> int:
         return self._n_kept
@@ -89,9 +88,7 @@ class RecentEvents:
 
     def at(self, number: int) -> StoredEvent | None:
         """The event with this number, if it is still there."""
-        if not 0 <= number < self.n_added:
-            return None
-        event = self._slots[number % self.capacity]
+        event = self._slots[number % self.capacity] if number >= 0 else None
         return event if event is not None and event.number == number else None
 
     def get(self, id: Any) -> StoredEvent | None:
@@ -101,21 +98,23 @@ class RecentEvents:
 
     def of_node(self, node: Any, before: int | None = None) -> Iterator[StoredEvent]:
         """The events of a node, the latest first; only those with a number below `before` if it is given."""
-        key, heads = id_key(node), {self._newest_of.get((end, id_key(node)), -1) for end in self._ends}
-        while (number := max(heads)) >= 0:
+        key = id_key(node)
+        heads = {found[0] for nodes in self._nodes if (found := nodes.get(key)) is not None}
+        while heads:
+            number = max(heads)
             heads.remove(number)
-            heads.add(-1)
             event = self.at(number)
-            if event is None:
+            if event is None or event.keys is None:
                 continue
             if not event.is_gone and (before is None or number < before):
                 yield event
-            heads |= {event.before_src} if id_key(event.src) == key else set()
-            heads |= {event.before_dst} if id_key(event.dst) == key else set()
+            heads |= {event.before_src} if event.keys[1] == key else set()
+            heads |= {event.before_dst} if event.keys[2] == key else set()
 
     def n_of_node(self, node: Any) -> int:
         """How many events of a node there are."""
-        return sum(self._count_of.get((end, id_key(node)), 0) for end in dict.fromkeys(self._ends))
+        found = {id(nodes): nodes.get(id_key(node), (0, 0))[1] for nodes in self._nodes}
+        return sum(found.values())
 
     def add(self, event: StoredEvent, keys: tuple[Any, Any, Any] | None = None) -> None:
         """Store an event, whose number is set here; `keys` are those of its id, source and destination, if known."""
@@ -125,46 +124,48 @@ class RecentEvents:
         self._slots[place] = event
         self.n_added += 1
         self._n_kept += 1
-        older = self.at(number - WITH_COLUMNS)
-        if older is not None:
+        older = self._slots[(number - WITH_COLUMNS) % self.capacity]
+        if older is not None and older.number == number - WITH_COLUMNS:
             older.columns = None
-        key, src, dst = keys or (id_key(event.id), id_key(event.src), id_key(event.dst))
-        first, second = (self._ends[0], src), (self._ends[1], dst)
-        event.keys = key, first, second
-        newest, counts = self._newest_of, self._count_of
-        event.before_src, event.before_dst = newest.get(first, -1), newest.get(second, -1)
-        newest[first] = newest[second] = self.number_of[key] = number
-        for node in {first, second}:
-            counts[node] = counts.get(node, 0) + 1
+        key, src, dst = event.keys = keys or (id_key(event.id), id_key(event.src), id_key(event.dst))
+        sources, destinations = self._nodes
+        source = sources.get(src)
+        if source is None:
+            source = sources[src] = [-1, 0]
+        destination = destinations.get(dst)
+        if destination is None:
+            destination = destinations[dst] = [-1, 0]
+        event.before_src, event.before_dst = source[0], destination[0]
+        source[0] = destination[0] = self.number_of[key] = number
+        source[1] += 1
+        if source is not destination:
+            destination[1] += 1
 
     def remove(self, event: StoredEvent) -> None:
         """Forget an event, but for its place, which leads to those before it."""
+        assert event.keys is not None
         event.is_gone = True
         self._n_kept -= 1
-        assert event.keys is not None
-        key, *nodes = event.keys
-        self.number_of.pop(key, None)
-        for node in {*nodes}:
-            self._count(node)
+        self.number_of.pop(event.keys[0], None)
+        self._count(event)
 
     def _drop(self, event: StoredEvent | None) -> None:
-        if event is None or event.keys is None:
-            return
-        key, *nodes = event.keys
-        for node in nodes:
-            if self._newest_of.get(node) == event.number:
-                del self._newest_of[node]
-        if not event.is_gone:
+        if event is not None and event.keys is not None and not event.is_gone:
             self._n_kept -= 1
-            if self.number_of.get(key) == event.number:
-                del self.number_of[key]
-            for node in {*nodes}:
-                self._count(node)
+            if self.number_of.get(event.keys[0]) == event.number:
+                del self.number_of[event.keys[0]]
+            self._count(event)
 
-    def _count(self, node: Node) -> None:
-        self._count_of[node] -= 1
-        if not self._count_of[node]:
-            del self._count_of[node]
+    def _count(self, event: StoredEvent) -> None:
+        """Count an event no more at its nodes, and forget those without events."""
+        assert event.keys is not None
+        ends = [(self._nodes[0], event.keys[1]), (self._nodes[1], event.keys[2])]
+        is_loop = ends[0][0] is ends[1][0] and ends[0][1] == ends[1][1]
+        for nodes, key in ends[: 1 if is_loop else 2]:
+            node = nodes[key]
+            node[1] -= 1
+            if not node[1]:
+                del nodes[key]
 
     def arrays(self) -> dict[str, Any]:
         """All that `restored` needs, as arrays or functions that make them, which later events do not change."""

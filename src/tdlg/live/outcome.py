@@ -8,13 +8,13 @@ import warnings
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import get_tags
 
-from tdlg.clock import rounded_up, ticks_per_second, times_of
+from tdlg.clock import rounded_up, ticks_per_second
 from tdlg.exceptions import TdlgWarning
 from tdlg.explain.positive import positive_of
 from tdlg.propagate.state import SavedArrays
@@ -132,7 +132,7 @@ def time_as_json(ticks: Any, unit: str | None) -> Any:
     """
     if unit is None:
         return ticks.item() if isinstance(ticks, np.generic) else ticks
-    text = str(times_of(np.array([ticks], np.int64), unit)[0])
+    text = str(np.datetime64(int(ticks), cast(Any, unit)))
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -164,6 +164,7 @@ class Part:
     start: float
     n_events: int = 0
     top: list[float] = field(default_factory=list)
+    scores: Floats | None = None  # the same as an array, once the part is over
 
 
 class Threshold:
@@ -188,7 +189,11 @@ class Threshold:
         self._width = self._day * n_days / N_PARTS
         self._n_top = 2 * math.ceil(per_day * n_days)  # of a part; twice what is needed if parts are alike
         self._parts: deque[Part] = deque(maxlen=N_PARTS)
-        self._earlier = np.zeros(0)  # the scores of all parts but the latest
+        self._earlier: tuple[Floats, int, float] = (
+            np.zeros(0),
+            0,
+            0.0,
+        )  # scores, number and ticks of all parts but the latest
         self._clock = -math.inf
         self._n_added = self._n_since = self._n_kept = 0
         if given is not None:
@@ -220,25 +225,33 @@ class Threshold:
             self._find()
 
     def _close_parts(self) -> None:
-        tops = [score for part in [*self._parts][:-1] for score in part.top]
-        self._earlier = np.array(tops)
+        *parts, latest = self._parts or [Part(0.0)]
+        for part in parts:
+            if part.scores is None:
+                part.scores = np.array(part.top)
+        ticks = sum(self._span(one.start, two.start) for one, two in pairwise([*parts, latest]))
+        scores = np.concatenate([np.zeros(0), *(part.scores for part in parts if part.scores is not None)])
+        self._earlier = scores, sum(part.n_events for part in parts), ticks
+
+    def _span(self, start: float, stop: float) -> float:
+        return min(stop - start, max(self._day, self._width))
 
     def _find(self) -> None:
         """Compute the threshold again, once there are enough events."""
         self._n_since = 0
         if self._is_fixed or self._n_added < STEPS[0]:
             return
-        *earlier, latest = self._parts
-        if latest.n_events > JUMP * max((part.n_events for part in earlier[:-1]), default=math.inf):
+        latest = self._parts[-1]
+        if latest.n_events > JUMP and latest.n_events > JUMP * max(
+            (part.n_events for part in [*self._parts][:-2]), default=math.inf
+        ):
+            earlier = [*self._parts][:-1]
             self._parts = deque([earlier[-1], latest], N_PARTS)  # the rise may have begun within the one before
             self._close_parts()
-        day, longest = 0.0, max(self._day, self._width)
-        starts = [*(part.start for part in self._parts), self._clock]
-        for start, stop in pairwise(starts):
-            day += min(stop - start, longest)
-        scores = np.concatenate([self._earlier, latest.top])
-        n_events, self._n_kept = sum(part.n_events for part in self._parts), len(scores)
-        self.value = self._reached(scores, (self._per_day or ALERTS_PER_DAY) * (day / self._day), n_events)
+        scores, n_events, ticks = self._earlier
+        scores, ticks = np.concatenate([scores, latest.top]), ticks + self._span(latest.start, self._clock)
+        self._n_kept, n_days = len(scores), ticks / self._day
+        self.value = self._reached(scores, (self._per_day or ALERTS_PER_DAY) * n_days, n_events + latest.n_events)
 
     def _reached(self, scores: Floats, wanted: float, n_events: int) -> float:
         return score_reached(scores, wanted if self._per_day else min(wanted, LARGEST_SHARE * n_events))

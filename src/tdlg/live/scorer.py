@@ -554,6 +554,11 @@ class StreamScorer:
         return now if self._engine.unit is None else times_of(np.array([now]), self._engine.unit)[0]
 
     @property
+    def pending(self) -> Mapping[Hashable, int]:
+        """The interactions that are held, by the keys of their ids; some may have expired."""
+        return self._rows
+
+    @property
     def n_pending(self) -> int:
         """The number of interactions that can still be labelled by their id."""
         return len(self._rows)

@@ -256,7 +256,7 @@ class LiveState:
                 label, known = labels.get(k, (None, None))
                 ends = read.src[k], read.dst[k]
                 event = StoredEvent(0, id, *ends, ticks[k], stored[k], of_event, score, late[k], label, known)
-                event.columns = None if scores.columns is None else scores.columns[k].copy()
+                event.columns = None if scores.columns is None else scores.columns[k]  # a view, which an alert copies
                 recent.add(event, (key, id_key(ends[0]), id_key(ends[1])))
                 self.n_events += 1
                 is_alert = label is None and score >= threshold.value  # one that comes with its label is none
@@ -275,7 +275,7 @@ class LiveState:
     def _raise_alert(self, event: StoredEvent) -> None:
         features = {name: value for name, value in event.content().items() if name not in NOT_FEATURES}
         content = event.id, event.src, event.dst, self.outcome.time(event.ticks), event.ticks, features, event.score
-        self.alerts.add(Alert(0, *content, columns=event.columns))
+        self.alerts.add(Alert(0, *content, columns=None if event.columns is None else event.columns.copy()))
 
     def answer_of(self, event: StoredEvent) -> Answer:
         """The answer that an event got before."""

@@ -37,6 +37,8 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
       feature with at most 16 categories, an edge whose category is missing or was not fitted has the share of a typical one.
     - For a number also how far it is above the mean of all earlier ones ("unusual", in logs for amounts), and the decayed
       mean of how far the numbers of the edges around were more than 1 above that at their time ("lately"). No label is used.
+    - With `past_only` and classes: how recently an edge with a known label of the rarest class happened ("recency"), and how
+      many edges came since ("since"): a card that was defrauded may have been replaced.
     - A feature with more than 16 categories has indicators for the 16 most common ones, and the rates, counts and times
       above also over the edges of the same category, of the same source and category, and of the same destination and
       category.

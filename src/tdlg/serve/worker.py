@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from tdlg.live.state import Answer, LabelAnswer
 
 __all__ = ["BusyError", "StoppingError", "Worker"]
+
+logger = logging.getLogger(__name__)
 
 IDLE = 1.0  # seconds after which a worker without requests looks for a new model
 SLICE = 0.003  # seconds of questions while events wait; the question that is under way then is still finished
@@ -69,7 +72,7 @@ class Worker:
         self._questions: deque[Job] = deque()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tdlg-live", daemon=True)
-        self._stopping = False
+        self._stopping, self._trouble = False, ""
         self.waiting = 0
         self.sequence = live.sequence
 
@@ -142,8 +145,8 @@ class Worker:
                 for _, same in groupby(self._taken(), lambda job: job.act):
                     self._do(list(same), is_counted=True)
                 self._answer_questions()
-                self._live.work(SLICE)
-            has_more = not stopping and self._live.work(SLICE)
+                self._work()
+            has_more = not stopping and self._work()
 
     def _taken(self) -> list[Job]:
         """All events and labels that wait, up to the limit of a turn but at least one job."""
@@ -161,6 +164,17 @@ class Worker:
             self._do([self._questions.popleft()], is_counted=False)
             if self._jobs and perf_counter() >= end:
                 return
+
+    def _work(self) -> bool:
+        """Let the live model go on with snapshots and new models; an error of that must not end the thread."""
+        try:
+            has_more, self._trouble = self._live.work(SLICE), ""
+        except BaseException as error:
+            has_more, trouble = False, repr(error)
+            if trouble != self._trouble:  # which comes again and again
+                logger.exception("The live model could not go on with a snapshot or a new model.")
+            self._trouble = trouble
+        return has_more
 
     def _do(self, jobs: Sequence[Job], is_counted: bool) -> None:
         """Do jobs of one kind, and let their answers leave."""

@@ -1,12 +1,4 @@
-"""Claim: a Dask cluster does the work of the local engine at little additional cost, and two workers share it evenly.
-
-Payments of which the labels of the last tenth are missing are classified from end to end: by the local engine with one
-thread and with two, and on clusters over TCP on this machine with one worker and with two, one thread each. All take turns.
-The answers must be the same. Processor time is that of all processes together; seconds are good for something only if both
-cores are free.
-
-    python benchmarks/a_cluster_shares_the_work.py [edges] [turns]
-"""
+"""A Dask cluster does the work of threads: shares_the_work."""
 
 import statistics
 import sys
@@ -18,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from _bench import Claim
+from _bench import claim, main
 
 from tdlg import PropagationClassifier, memory, scan_edges, write_payments
 from tdlg.engines.executors import opened_engine
@@ -26,41 +18,38 @@ from tdlg.engines.executors import opened_engine
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from cluster import Cluster, forget_peak_memory, risen_memory
 
-MEMORY = "4GB"
 FEW_ROWS = 20_000  # to learn from: the fit is the same for all engines, and not what is measured
 STEPS = ("reading", "sorting into buckets", "looking at nodes", "making columns", "fitting", "scoring", "writing")
 
 
-def run(path: Path, output: Path, engine) -> dict[str, float]:
+def run(path, output, engine):
     """Seconds of each step, and processor seconds of this process and of all workers."""
     seconds, last = dict.fromkeys(STEPS, 0.0), ["reading", time.perf_counter()]
 
-    def said(done: int, total: int, text: str) -> None:
+    def said(done, total, text):
         now = time.perf_counter()
         seconds[next(step for step in STEPS if last[0].startswith(step))] += now - last[1]
         last[:] = text, now
 
-    before = processor_time(engine)
-    model = PropagationClassifier(random_state=0)
-    model.fill(scan_edges(path, label="fraud"), output, memory=MEMORY, engine=engine, callback=said)
+    def spent():
+        workers = engine._client.run(time.process_time).values() if hasattr(engine, "_client") else ()
+        return time.process_time(), sum(workers)
+
+    before, edges = spent(), scan_edges(path, label="fraud")
+    PropagationClassifier(random_state=0).fill(edges, output, memory="4GB", engine=engine, callback=said)
     said(0, 1, "")
-    after = processor_time(engine)
-    spent = {"processor": sum(after) - sum(before), "of the workers": after[1] - before[1]}
-    return seconds | {"all": sum(seconds.values())} | spent
+    after = spent()
+    clocks = {"processor": sum(after) - sum(before), "of the workers": after[1] - before[1]}
+    return seconds | {"all": sum(seconds.values())} | clocks
 
 
-def processor_time(engine) -> tuple[float, float]:
-    """Processor seconds of this process, and of all workers."""
-    workers = engine._client.run(time.process_time).values() if hasattr(engine, "_client") else ()
-    return time.process_time(), sum(workers)
-
-
-def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
+@claim("A cluster over TCP does the work of threads at little additional cost, and two workers share it evenly.")
+def shares_the_work(claim, n_edges=2_000_000, turns=3):
     memory.MOST_LEARNT = memory.LEAST_LEARNT = FEW_ROWS
-    claim = Claim(f"A cluster shares the work: {n_edges:,} payments, {turns} turns")
     with tempfile.TemporaryDirectory(prefix="tdlg-cluster-") as name, ExitStack() as stack:
         home = Path(name)
         write_payments(home / "payments.parquet", n_edges, random_state=0, hubs=1)
+        write_payments(home / "few.parquet", 20_000, random_state=0)
         engines = {"local, 1 thread": ThreadPoolExecutor(1), "local, 2 threads": ThreadPoolExecutor(2)}
         for n_workers in (1, 2):
             (home / f"cluster-{n_workers}").mkdir()
@@ -68,8 +57,7 @@ def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
             engine = stack.enter_context(opened_engine(cluster.address))
             engine._client.wait_for_workers(n_workers)
             engines[f"cluster, {n_workers} worker{'s' * (n_workers - 1)}"] = engine
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in engines}
-        write_payments(home / "few.parquet", 20_000, random_state=0)
+        found = {name: [] for name in engines}
         for turn in range(turns + 1):  # the first one loads the kernels, on few payments
             for which, engine in engines.items():
                 path = home / ("payments.parquet" if turn else "few.parquet")
@@ -90,18 +78,14 @@ def main(n_edges: int = 2_000_000, turns: int = 3) -> None:
     one, two = median["cluster, 1 worker"], median["cluster, 2 workers"]
     claim.check("largest difference of the answers", max(np.abs(a - answers[0]).max() for a in answers), 1e-10)
     over = one["processor"] / median["local, 1 thread"]["processor"]
-    claim.check("processor time of one worker and the client over the local engine's", over, 1.4)
-    claim.check(
-        "processor time of two workers and the client over the local engine's", two["processor"] / one["processor"], 1.3
-    )
-    claim.check(
-        "peak memory of a worker of two over that of one", peaks["cluster, 2 workers"] / peaks["cluster, 1 worker"], 0.9
-    )
-    shared = sum(one[step] for step in STEPS if step not in ("fitting", "writing"))
-    faster = shared / sum(two[step] for step in STEPS if step not in ("fitting", "writing"))
+    claim.check("processor time of one worker and the client over threads'", over, 1.4)
+    claim.check("processor time of two workers over that of one", two["processor"] / one["processor"], 1.3)
+    share = peaks["cluster, 2 workers"] / peaks["cluster, 1 worker"]
+    claim.check("peak memory of a worker of two over that of one", share, 0.9)
+    shared = [step for step in STEPS if step not in ("fitting", "writing")]
+    faster = sum(one[step] for step in shared) / sum(two[step] for step in shared)
     claim.check("two workers faster than one, in the steps that workers do", faster, 1.4, at_least=True)
-    claim.exit()
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -1,0 +1,276 @@
+"""Live scoring: as_they_come, over_http, restart."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+
+import numpy as np
+from _bench import apart, claim, data_file, main, memory, part, wikielect
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from tdlg import LiveModel, PropagationClassifier, StreamScorer, make_payments
+from tdlg.datasets import load_dataset
+from tdlg.live.model import SNAPSHOT_EVERY
+from tdlg.models.training import boosting_settings
+from tdlg.models.trees import predict_proba
+
+BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
+RATE, SECONDS, WARM_UP = 1_000, 10, 1_000  # requests per second; how long; requests that are not counted
+CONNECTIONS, ASKERS = 32, 50  # an asker asks for its next reasons when it has an answer
+PATIENCE = 60  # seconds until a run is given up
+N_FITTED = 18_000
+
+
+# ---- in memory
+
+
+def networks():
+    os.environ["TDLG_DATA"] = str(data_file("handbook.parquet").parent)
+    handbook = load_dataset("handbook", dates=True)
+    found = {"wikielect": wikielect(), "handbook": handbook[np.argsort(handbook.time, kind="stable")[:300_000]]}
+    return {name: edges[np.argsort(edges.time, kind="stable")] for name, edges in found.items()}
+
+
+def boosting():
+    return HistGradientBoostingClassifier(**boosting_settings(20_000, 100), max_bins=63, random_state=0)
+
+
+def fitted(edges, two_ends):
+    """A model of the first half, whose trees are trained on its last 20,000 edges to save time."""
+    half = len(edges) // 2
+    weight = (np.arange(half) >= half - 20_000).astype(float)
+    model = PropagationClassifier(boosting(), setting="stream", two_ends=two_ends)
+    return model.fit(edges[:half], edges.label.astype(float)[:half], sample_weight=weight)
+
+
+def events_of(edges):
+    """Edges as a service gets them."""
+    times = edges.time.astype(str).tolist() if edges.time_unit else edges.time.tolist()
+    columns = {"src": edges.src.tolist(), "dst": edges.dst.tolist(), "time": times, "label": edges.label.tolist()}
+    if edges.features is not None:
+        columns |= dict(zip(edges.feature_names, edges.features.T.tolist(), strict=True))
+    rows = enumerate(zip(*columns.values(), strict=True))
+    return [dict(zip(columns, row, strict=True)) | {"id": k} for k, row in rows]
+
+
+def seconds(work):
+    start = process_time()
+    work()
+    return process_time() - start
+
+
+def graph_feature_seconds(edges):
+    """Median CPU seconds of a batch of snapml's columns of one window of 30 days, scored by the same kind of trees."""
+    from tdlg_paper.graph_features import graph_preprocessor, graph_table
+
+    half, table, preprocessor = len(edges) // 2, graph_table(edges), graph_preprocessor(30 * 86_400)
+    batches = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half - 20_000, half, BATCH)]
+    columns = np.vstack([preprocessor.transform(batch) for batch in batches])
+    trees = boosting().fit(columns, np.asarray(edges.label)[half - 20_000 : half].astype(int))
+    new = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half, half + N_BATCHES * BATCH, BATCH)]
+    return median(seconds(lambda: predict_proba(trees, preprocessor.transform(batch))) for batch in new)
+
+
+@claim(
+    "100,000 events a second are scored and learnt on one core, in batches of 1,000; one in 0.2 ms.",
+    OMP_NUM_THREADS="1",
+)
+def as_they_come(claim):
+    bars = {("wikielect", False): 100e3, ("wikielect", True): 45e3, ("handbook", False): 60e3, ("handbook", True): 30e3}
+    rates = {}
+    for name, edges in networks().items():
+        for two_ends in (False, True):
+            model, new = fitted(edges, two_ends), edges[len(edges) // 2 :]
+            scorer, batches = StreamScorer(model), [new[at : at + BATCH] for at in range(0, N_BATCHES * BATCH, BATCH)]
+            few = np.vstack([scorer.score_update(batch).values for batch in batches[:2]])
+            assert np.abs(few - model.predict_proba(new[: 2 * BATCH])).max() < 1e-9
+            rate = rates[name, two_ends] = BATCH / median(seconds(lambda: scorer.score_update(b)) for b in batches[2:])
+            with_or_without = "with" if two_ends else "without"
+            note = f"{scorer.n_nodes:,} nodes, {scorer.nbytes / scorer._engine.n_keys:.0f} bytes per key"
+            what = f"{name}, events a second {with_or_without} similarity columns"
+            claim.check(what, rate, bars[name, two_ends], at_least=True, note=note)
+            events = events_of(new[N_BATCHES * BATCH : N_BATCHES * BATCH + N_SINGLE])
+            one = 1e3 * median(seconds(lambda: scorer.process(scorer.read([event])[0])) for event in events)
+            if two_ends:
+                print(f"         {name}, milliseconds of a single event with these columns: {one:.2f}")
+            else:
+                claim.check(f"{name}, milliseconds of a single event", one, 0.2)
+        if name == "handbook" and find_spec("snapml") is not None:
+            theirs = BATCH / graph_feature_seconds(edges)
+            note = f"{theirs:,.0f} events a second with graph features and the same trees"
+            claim.check("times as many as snapml's", rates[name, False] / theirs, 1.5, at_least=True, note=note)
+
+
+# ---- over HTTP
+
+
+class Connection(asyncio.Protocol):
+    """One connection that is kept: a request is written, and its answer is waited for."""
+
+    def __init__(self):
+        self.answer, self._read = None, b""
+
+    def connection_made(self, transport):
+        self._transport = transport
+
+    def ask(self, request):
+        self.answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self.answer
+
+    def data_received(self, data):
+        self._read += data
+        head, end, body = self._read.partition(b"\r\n\r\n")
+        if end and len(body) >= int(head.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0]):
+            self._read = b""
+            if not self.answer.done():  # nobody waits any more
+                self.answer.set_result(head[:12] + body)
+
+    def connection_lost(self, error):
+        if self.answer is not None and not self.answer.done():
+            self.answer.set_exception(error or ConnectionError("the service closed the connection"))
+
+
+async def load(address, requests, rate):
+    """Send each request at its time, whatever the answers to others do, and measure from that time on."""
+    loop = asyncio.get_running_loop()
+    idle, waited, statuses, running = asyncio.Queue(), np.zeros(len(requests)), set(), []
+    for _ in range(CONNECTIONS):
+        idle.put_nowait((await loop.create_connection(Connection, *address))[1])
+
+    async def one(k, due):
+        connection = await idle.get()
+        statuses.add((await connection.ask(requests[k]))[9:12])
+        waited[k] = perf_counter() - due
+        idle.put_nowait(connection)
+
+    start = perf_counter()
+    async with asyncio.timeout(PATIENCE):
+        for k in range(len(requests)):
+            due = start + k / rate
+            if (pause := due - perf_counter()) > 0:
+                await asyncio.sleep(pause)
+            running.append(asyncio.create_task(one(k, due)))
+        await asyncio.gather(*running)
+    return waited, len(requests) / (perf_counter() - start), statuses
+
+
+async def load_beside_askers(address, requests, rate, questions):
+    """The same while others ask; also how many questions were answered."""
+    n_answered, statuses = 0, set()
+
+    async def ask(k):
+        nonlocal n_answered
+        _, connection = await asyncio.get_running_loop().create_connection(Connection, *address)
+        while True:
+            statuses.add((await connection.ask(questions[k % len(questions)]))[9:12])
+            n_answered += 1
+            k += ASKERS
+
+    _, first = await asyncio.get_running_loop().create_connection(Connection, *address)
+    await first.ask(questions[0])  # which looks through the fitted edges once
+    asking = [asyncio.create_task(ask(k)) for k in range(ASKERS)]
+    waited, found, of_scores = await load(address, requests, rate)
+    for task in asking:
+        task.cancel()
+    print(f"  {n_answered / SECONDS:.0f} reasons a second were given beside them")
+    return waited, found, statuses | of_scores
+
+
+def as_request(edges, k, host):
+    event = {"id": f"p{k}", "src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
+    body = json.dumps(event | {"amount": float(edges.features[k, 0])})
+    kind = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"POST /score HTTP/1.1\r\nHost: {host}\r\n{kind}\r\n\r\n{body}".encode()
+
+
+@claim(
+    "1,000 requests a second, one event each, logged with a sync: 99 % within 10 ms, beside 50 askers within 15 ms.",
+    OMP_WAIT_POLICY="PASSIVE",  # as the command does: threads of the fit must not spin
+)
+def over_http(claim):
+    n, n_all = N_FITTED, N_FITTED + WARM_UP + 2 * RATE * SECONDS
+    payments = make_payments(n_all, random_state=0)
+    model = PropagationClassifier(setting="stream", random_state=0)
+    model.fit(payments.edges[:n], label_time=payments.label_time[:n])
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder) / "model.tdlg")
+        command = [sys.executable, "-m", "tdlg", "serve", f"{folder}/model.tdlg", "--state", f"{folder}/state"]
+        server = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
+        try:
+            line = next(line for line in server.stderr if line.startswith("desk: "))  # the first start compiles before
+            host = line.split()[1].removeprefix("http://").rstrip("/")
+            assert host.startswith("127.0.0.1:")
+            address = "127.0.0.1", int(host.partition(":")[2])
+            requests = [as_request(payments.edges, k, host) for k in range(n, n_all)]
+            asyncio.run(load(address, requests[:WARM_UP], RATE / 2))
+            alone, beside = requests[WARM_UP : WARM_UP + RATE * SECONDS], requests[WARM_UP + RATE * SECONDS :]
+            of_alone = asyncio.run(load(address, alone, RATE))
+            asked = range(n, n + WARM_UP)
+            questions = [f"GET /explain?id=p{k} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for k in asked]
+            of_beside = asyncio.run(load_beside_askers(address, beside, RATE, questions))
+        finally:
+            server.terminate()
+            server.wait(30)
+    for (waited, rate, statuses), most, who in ((of_alone, 10, "alone"), (of_beside, 15, f"beside {ASKERS} askers")):
+        half, p99, worst = (float(np.percentile(waited, share)) * 1000 for share in (50, 99, 100))
+        claim.check(f"requests a second {who}", rate, 0.99 * RATE, at_least=True, note=f"statuses {statuses}")
+        claim.check(f"99th percentile in ms {who}", p99, most, note=f"median {half:.2f}, longest {worst:.1f}")
+        claim.check(f"other statuses than 200 {who}", len(statuses - {b"200"}), 0)
+
+
+# ---- after a crash
+
+
+@part
+def write(folder: str, n_events: str) -> dict:
+    """Submit events of 200,000 customers in a year; the process dies halfway to the next snapshot, as with kill -9."""
+    start, n = perf_counter(), int(n_events)
+    payments = make_payments(18_000, random_state=0)
+    model = PropagationClassifier(setting="stream", random_state=0)
+    live = LiveModel.open(folder, model.fit(payments.edges, label_time=payments.label_time))
+    rng, first, batch = np.random.default_rng(0), np.max(payments.edges.time), 10_000
+    for done in range(0, n + SNAPSHOT_EVERY // 2, batch):
+        at = 365 * 86_400 * (done + np.arange(batch)) / n
+        times = (first + at.astype("timedelta64[s]")).astype(str).tolist()
+        customers = rng.integers(200_000, size=batch)
+        terminals = (7 * customers + rng.integers(10, size=batch)) % 20_000
+        rows = zip(customers.tolist(), terminals.tolist(), times, np.round(rng.lognormal(3, 1, batch), 2), strict=True)
+        live.submit(
+            [
+                {"id": done + k, "src": f"customer {c}", "dst": f"terminal {t}", "time": when, "amount": float(amount)}
+                for k, (c, t, when, amount) in enumerate(rows)
+            ]
+        )
+    return {"seconds": perf_counter() - start, "memory": memory(peak=True)}
+
+
+@part
+def restarted(folder: str) -> dict:
+    start = perf_counter()
+    with LiveModel.open(folder) as live:
+        seconds = perf_counter() - start
+        return {"seconds": seconds, "n_events": live.health()["n_events"], "memory": memory(peak=True)}
+
+
+@claim("A live model with 10 million events in its log is there again within 15 seconds after it was killed.")
+def restart(claim, n_events=10_000_000):
+    with tempfile.TemporaryDirectory() as folder:
+        written = apart(write, folder, n_events)
+        disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
+        gib = f"{written['memory'] / 2**30:.2f} GiB; {disk / 2**30:.2f} GiB on disk"
+        print(f"  written in {written['seconds']:.0f} s, {gib}; a snapshot every {SNAPSHOT_EVERY:,} events")
+        again = apart(restarted, folder)
+    claim.check("seconds until it is open", again["seconds"], 15, note=f"{again['memory'] / 2**30:.2f} GiB")
+    claim.check("events that it knows", again["n_events"], n_events, at_least=True)
+
+
+if __name__ == "__main__":
+    main()
