@@ -396,7 +396,7 @@ def _as_parquet(path: str, columns: Columns, beside: str | None) -> Iterator[tup
     with TemporaryDirectory(prefix=".tdlg-", dir=place) as folder:
         note("writing the text as parquet, to process it on disk")
         target = Path(folder) / f"{file.name}.parquet"
-        write_parquet(file, target, columns.separator)
+        write_parquet(file, target, separator=columns.separator)
         try:
             yield str(target), is_csv(file)
         except ReadError as error:
