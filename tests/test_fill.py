@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from filling import Kept, burst_file, fill_file
 from limited import run_limited
-from tdlg import PropagationClassifier, read_edges, scan_edges, write_payments
+from tdlg import PropagationClassifier, memory, read_edges, scan_edges, write_payments
 from tdlg.cli import app
 from tdlg.cli import tables as cli_tables
 from tdlg.engines import files as run_files
@@ -626,7 +626,7 @@ def test_small_tables_need_little(payments, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("n", [1000, 300_000, 5_000_000])
 def test_as_many_rows_fit_as_are_said(n):
-    for needs in (cli_tables.LEARNING, cli_tables.RANKING, cli_tables.SCORING, cli_tables.LINE_GRAPH):
+    for needs in (memory.LEARNING, cli_tables.RANKING, memory.SCORING, cli_tables.LINE_GRAPH):
         assert abs(needs.n_rows(needs.bytes(n)) - n) <= 1
 
 
@@ -635,7 +635,7 @@ def test_as_many_rows_are_learnt_from_in_memory_and_on_disk():
     for n, expected in ((1000, 300_000), (3_000_000, 300_000), (4_000_000, 400_000), (10**8, 10**6)):
         assert most_learnt(n) == expected
         assert Limits(10**12, 2).training_rows(n, 50) == expected
-        assert cli_tables.LEARNING.bytes(n) - cli_tables.SCORING.bytes(n) == pytest.approx(1950 * min(n, expected))
+        assert memory.LEARNING.bytes(n) - memory.SCORING.bytes(n) == pytest.approx(1950 * min(n, expected))
 
 
 def test_all_rows_of_windows_that_overlap_are_learnt_from(payments):
@@ -646,7 +646,7 @@ def test_all_rows_of_windows_that_overlap_are_learnt_from(payments):
 
 def test_the_rule_of_memory_or_disk(monkeypatch):
     n, most = 1_000_000, files.MOST_IN_MEMORY
-    need = cli_tables.LEARNING.bytes(n)
+    need = memory.LEARNING.bytes(n)
     for free, two_ends, on_disk in (
         (2 * need, None, False),
         (2 * need - 9, None, True),
@@ -689,7 +689,7 @@ class TestWhichWay:
         assert "on disk" not in said
 
     def test_half_of_the_free_memory(self, payments, tmp_path, monkeypatch):
-        need = int(cli_tables.LEARNING.bytes(N))
+        need = int(memory.LEARNING.bytes(N))
         monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 2 * need - 10)
         monkeypatch.setattr("tdlg.engines.run.free_bytes", lambda: 10**10)
         done, said, info = self.of(payments, tmp_path)

@@ -152,6 +152,30 @@ def test_text_as_parquet(tmp_path):
         scan_edges(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a,b,1\n\nb,c,\n", "or only blanks"),
+        ("a,b,1\n#x,y,z\nb,c,2", [("a", "b", "1"), ("b", "c", "2")]),
+        ("a,b,1\r\nb,c,\r\n", [("a", "b", "1"), ("b", "c", None)]),
+        ("a,b,1\nb,c\n", "some row has fewer than 3 fields"),
+        ("a,b,1\nb,c", "some row has fewer than 3 fields"),
+        ("a,b,1\nb,c,2,3\n", "found more fields"),
+        ('"a\nx",b,1\n', "line breaks within values"),
+        ("#x\na,b,1\n%y\nb,c,2\n", "lines that start with # and with %"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*like the rows")
+def test_odd_text_as_parquet(tmp_path, text, wanted):
+    (path := tmp_path / "x.csv").write_bytes(f"src,dst,time\n{text}".encode())
+    if isinstance(wanted, str):
+        with pytest.raises(ReadError, match=wanted):
+            write_parquet(path, tmp_path / "x.parquet")
+    else:
+        write_parquet(path, tmp_path / "x.parquet")
+        assert pl.read_parquet(tmp_path / "x.parquet").rows() == wanted
+
+
 def test_json_lines_as_parquet(tmp_path):
     (path := tmp_path / "x.jsonl").write_text(
         '{"src": 1, "dst": "a", "time": 2}\n{"src": 2, "dst": "b", "time": 3, "x": 1.5}\n'

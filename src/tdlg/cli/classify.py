@@ -45,7 +45,6 @@ from tdlg.cli.output import (
     working,
 )
 from tdlg.cli.tables import (
-    LEARNING,
     LINE_GRAPH,
     LINE_GRAPH_OF_LINKS,
     Where,
@@ -61,6 +60,7 @@ from tdlg.cli.tables import (
     unused_in_words,
 )
 from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.memory import LEARNING
 
 if TYPE_CHECKING:
     import polars as pl

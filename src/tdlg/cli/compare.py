@@ -27,8 +27,9 @@ from tdlg.cli.options import (
     wrong,
 )
 from tdlg.cli.output import check_output, count, give, note, progress, rounded
-from tdlg.cli.tables import LEARNING, check_fits, labels_read, listed, note_known_at_once, note_table, read_table
+from tdlg.cli.tables import check_fits, labels_read, listed, note_known_at_once, note_table, read_table
 from tdlg.exceptions import ParameterError
+from tdlg.memory import LEARNING
 
 if TYPE_CHECKING:
     import polars as pl

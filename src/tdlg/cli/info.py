@@ -28,7 +28,6 @@ from tdlg.cli.options import (
 )
 from tdlg.cli.output import aligned, check_folder, check_output, count, give, note, one_line, working
 from tdlg.cli.tables import (
-    LEARNING,
     address,
     listed,
     looks_like_seconds,
@@ -39,7 +38,7 @@ from tdlg.cli.tables import (
     text_columns,
     unused_in_words,
 )
-from tdlg.memory import in_bytes, most_learnt
+from tdlg.memory import LEARNING, in_bytes, most_learnt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -29,8 +29,9 @@ from tdlg.cli.options import (
     wrong,
 )
 from tdlg.cli.output import check_output, count, give, note, rounded, working
-from tdlg.cli.tables import SCORING, check_fits, listed, read_table
+from tdlg.cli.tables import check_fits, listed, read_table
 from tdlg.exceptions import ParameterError
+from tdlg.memory import SCORING
 
 if TYPE_CHECKING:
     import polars as pl

@@ -22,7 +22,7 @@ from tdlg.cli.options import Columns, Late, as_usage, wrong
 from tdlg.cli.output import count, note, progress, warn
 from tdlg.exceptions import ReadError, TooLargeError
 from tdlg.io.files import PARQUET, is_csv
-from tdlg.memory import LEARNING, SCORING, Needs, in_bytes
+from tdlg.memory import Needs, in_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
     from tdlg.engines.table import ScannedEdges
     from tdlg.io.read import Table
-
-__all__ = ["LEARNING", "SCORING"]
 
 STDIN = "-"
 AT_ONCE = Late()  # labels are known at the time of their row
@@ -398,7 +396,7 @@ def _as_parquet(path: str, columns: Columns, beside: str | None) -> Iterator[tup
     with TemporaryDirectory(prefix=".tdlg-", dir=place) as folder:
         note("writing the text as parquet, to process it on disk")
         target = Path(folder) / f"{file.name}.parquet"
-        write_parquet(file, target, columns.separator)
+        write_parquet(file, target, separator=columns.separator)
         try:
             yield str(target), is_csv(file)
         except ReadError as error:

@@ -157,8 +157,6 @@ def split(source: Source, which: Several) -> list[Any]:
 def usual_at(names: list[str], role: str) -> list[int]:
     """Positions of the names that are usual for `src`, `dst` or `time`, in any spelling.
 
-    Examples
-    --------
     >>> usual_at(["When", "User-ID", "to"], "src")
     [1]
     >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst"), usual_at(["booked_at", "card_no", "ip"], "src")
@@ -264,8 +262,6 @@ def choose_features(columns: Mapping[int, Any], names: Sequence[str], label: Any
     columns : the columns that have no other role, by position; names : those of all columns of the table; label : the column
     of labels, by which columns that give it away are left out, with a warning.
 
-    Examples
-    --------
     >>> columns = {2: [5.0, 7.5, 9.0], 3: ["cash", "card", "card"], 4: ["2020-01-01", "2020-01-02", None]}
     >>> choose_features(columns, ["src", "dst", "amount", "kind", "booked"])
     Choice(features=[2, 3], left_out={4: 'dates'})

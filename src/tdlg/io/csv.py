@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -11,13 +12,14 @@ from itertools import islice
 from pathlib import Path
 from statistics import median_low
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from tdlg.atomic import as_path
 from tdlg.exceptions import ReadError, warn
 from tdlg.io.columns import Source, agreed
-from tdlg.io.files import GZIP, is_csv, text_bytes
+from tdlg.io.files import GZIP, check_path, is_csv, text_bytes
 from tdlg.tables.text import MISSING_WORDS, typed
 from tdlg.tables.times import has_time
 
@@ -274,39 +276,99 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
 # ---- larger than memory
 
 
-def write_parquet(path: Path, target: Path, separator: str | None = None, header: bool | None = None) -> None:
-    """Write a csv file or JSON lines of any size as a parquet file, in constant memory; all values of csv are text.
+def write_parquet(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> None:
+    r"""Write a csv file or JSON lines of any size as a parquet file, in constant memory.
 
-    Text that polars cannot read in pieces is refused: values with line breaks, and separators of several characters.
+    All values of a csv file become text, as they are written but for blanks around them; `scan_edges` reads numbers in it
+    with `as_text=True`. A separator of several characters, runs of blanks, comments of two kinds, and line breaks within
+    values (as far as they are in the first megabyte) are refused. Values of JSON lines get one type per column.
+
+    Parameters
+    ----------
+    path
+        The csv file or JSON lines.
+    target
+        The parquet file to write.
+    separator, header
+        The same as for `read_edges`.
+
+    Raises
+    ------
+    ReadError
+        If the file cannot be read in pieces, or a row has too few or too many fields.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "x.csv").write_text("src,dst,time,amount\n007,a,1,3.50\n7,b,2,4\n")
+    >>> write_parquet(folder / "x.csv", folder / "x.parquet")
+    >>> import polars as pl
+    >>> pl.read_parquet(folder / "x.parquet").rows()
+    [('007', 'a', '1', '3.50'), ('7', 'b', '2', '4')]
     """
     import polars as pl
 
+    path, target = as_path(path), as_path(target)
+    check_path(path)
     if not is_csv(path):
         with _told(path):
             pl.scan_ndjson(path, infer_schema_length=None).sink_parquet(target)
         return
-    with path.open("rb") as raw, gzip.open(raw) if raw.read(2) == GZIP else raw as file:
-        raw.seek(0)
+    with _unpacked(path) as file:
         start = file.read(START)
     with TemporaryDirectory() as folder:
         (part := Path(folder) / path.name.removesuffix(".gz")).write_bytes(start[: start.rfind(b"\n") + 1] or start)
         source = csv_source(part, separator, header, None)
-    prefixes = {line[:1].decode() for line in re.findall(rb"(?m)^[#%]", start)}
-    if len(source.separator.encode()) > 1 or source.separator == " " or len(prefixes) > 1:
-        why = "lines that start with # and with %" if len(prefixes) > 1 else f"the separator {source.separator!r}"
-        raise ReadError(f"{path}: a file with {why} cannot be read in pieces. Write it as parquet.")
+    sign, prefixes = source.separator, {line.decode() for line in re.findall(rb"(?m)^[#%]", start)}
+    refused = {
+        "lines that start with # and with %": len(prefixes) > 1,
+        f"the separator {sign!r}": len(sign.encode()) > 1 or sign == " ",
+        "line breaks within values": _has_line_end_in_quotes(start),
+        "line ends of old Macs": b"\r" in start and b"\n" not in start,
+    }
+    for why, is_there in refused.items():
+        if is_there:
+            raise ReadError(f"{path}: a file with {why} cannot be read in pieces. Write it as parquet.")
     names = [n if source.names.count(n) == 1 else f"{n} (column {k})" for k, n in enumerate(source.names)]
     third = "time" if len(names) == 3 else "column_2"
     names = names if source.has_names else ["src", "dst", third, *(f"column_{k}" for k in range(3, len(names)))]
     with _told(path):
-        pl.scan_csv(
+        text = pl.scan_csv(
             path,
-            separator=source.separator,
+            separator=sign,
             has_header=source.has_names,
             schema=dict.fromkeys(names, pl.String),
-            comment_prefix=prefixes.pop() if prefixes else None,
+            comment_prefix=prefixes.pop() if prefixes else "#",
             glob=False,
-        ).select(pl.all().str.strip_chars(BLANKS).replace("", None)).sink_parquet(target)
+        )
+        n_null = text.select(pl.col(names[-1]).null_count()).collect(engine="streaming").item()
+        if n_null > _n_empty_ends(path, sign.encode()):  # a null that is not an empty field
+            raise ReadError(f"{path}: some row has fewer than {len(names)} fields, or only blanks. Correct it.")
+        text.select(pl.all().str.strip_chars(BLANKS).replace("", None)).sink_parquet(target)
+
+
+def _unpacked(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        is_packed = file.read(2) == GZIP
+    return cast("IO[bytes]", gzip.open(path) if is_packed else path.open("rb"))
+
+
+def _n_empty_ends(path: Path, sign: bytes) -> int:
+    """The number of lines that end with a separator."""
+    n, end = 0, b""
+    with _unpacked(path) as file:
+        while piece := file.read(START):
+            piece = (end + piece).replace(b"\r\n", b"\n")
+            cut = piece.rfind(b"\n") + 1
+            n, end = n + piece.count(sign + b"\n", 0, cut), piece[cut:]
+    return n + end.endswith(sign)
 
 
 @contextmanager
@@ -316,6 +378,5 @@ def _told(path: Path) -> Iterator[None]:
     try:
         yield
     except pl.exceptions.PolarsError as error:
-        raise ReadError(
-            f"{path}: the file cannot be read in pieces ({error}). Correct it, or write it as parquet."
-        ) from None
+        why = str(error).partition("\n")[0]
+        raise ReadError(f"{path}: it cannot be read in pieces ({why}). Correct it, or write it as parquet.") from None

@@ -93,15 +93,6 @@ def as_column(values: Any, name: str) -> Column:
     beyond 2**53, which floats cannot represent exactly. Datetimes with a time zone are converted to UTC. Arrays that do not
     share memory with the caller's are read-only, see `frozen`.
 
-    Parameters
-    ----------
-    values
-        The column.
-    name
-        The name of the argument, for error messages.
-
-    Examples
-    --------
     >>> as_column([1, 2, None], "label")
     array([ 1.,  2., nan])
     """

@@ -18,8 +18,6 @@ from tdlg.tables.column import Column
 from tdlg.tables.features import Features
 from tdlg.tables.ids import Factors, alike, as_ids, concatenate_ids, factorise, id_key, is_integers
 
-__all__ = ["EdgeTable", "Rows", "as_slice", "row_key"]
-
 Rows: TypeAlias = "range | NDArray[np.int64]"
 
 

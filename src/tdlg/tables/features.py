@@ -15,8 +15,6 @@ from tdlg.tables.column import as_column, bad_row, converted, eager_frame, froze
 from tdlg.tables.ids import alike, id_key
 from tdlg.tables.labels import as_numbers, first_value
 
-__all__ = ["Features", "as_categories", "as_features"]
-
 ROWS_CHECKED = (
     1 << 16
 )  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
@@ -52,8 +50,6 @@ def as_features(values: Any, name: str = "features") -> Features | None:
     Columns of strings and pandas categories become codes, which are positions in the sorted categories; NaN is a missing
     value. A mapping or a dataframe without columns gives None.
 
-    Examples
-    --------
     >>> as_features({"amount": [3, 5], "kind": ["rent", "food"]}).matrix
     array([[3., 1.],
            [5., 0.]])
@@ -79,8 +75,6 @@ def as_features(values: Any, name: str = "features") -> Features | None:
 def as_categories(values: Any, name: str) -> Any:
     """Convert a column of codes to text, so that it becomes categories; whole numbers have no decimal point.
 
-    Examples
-    --------
     >>> as_categories([5411, None, 5812], "mcc").to_list()
     ['5411', None, '5812']
     """

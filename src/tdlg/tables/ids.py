@@ -16,17 +16,6 @@ from tdlg.tables.column import Column, as_column, bad_row, check_unicode, conver
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = [
-    "Factors",
-    "alike",
-    "as_ids",
-    "concatenate_ids",
-    "factorise",
-    "id_key",
-    "is_integers",
-    "listed",
-]
-
 T = TypeVar("T")
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
@@ -39,8 +28,6 @@ def as_ids(values: Any, name: str) -> Column:
 
     Integers are frozen; all other ids are converted to codes later.
 
-    Examples
-    --------
     >>> as_ids([1.0, 2.0], "src")
     array([1, 2])
     """
@@ -74,8 +61,6 @@ def is_integers(column: Column) -> bool:
 def factorise(src: Column, dst: Column) -> Factors:
     """Find the distinct ids of both columns, ascending if they can be ordered, and the codes of both.
 
-    Examples
-    --------
     >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
     ['a', 'b', 'c']
     """
@@ -99,8 +84,6 @@ def id_key(value: Any) -> Any:
 
     The one rule for nodes, events and categories, in memory, on disk and live.
 
-    Examples
-    --------
     >>> id_key(7) == id_key(7.0) == id_key("7") == id_key(b"7"), id_key("007"), id_key("7.0"), id_key(1.5)
     (True, '007', '7.0', '1.5')
     """
@@ -121,8 +104,6 @@ def id_key(value: Any) -> Any:
 def alike(index: Mapping[Hashable, T], value: Any) -> T | None:
     """What an index by ids has for an id, however it is written; None if nothing.
 
-    Examples
-    --------
     >>> alike({"7": "seven"}, 7.0), alike({7: "seven"}, "7"), alike({7: "seven"}, "007")
     ('seven', 'seven', None)
     """

@@ -37,8 +37,6 @@ TRUTH = {"true": True, "false": False}
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
     """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing).
 
-    Examples
-    --------
     >>> as_labels(["fraud", None, "fair"])
     array(['fraud', None, 'fair'], dtype=object)
     """
@@ -140,8 +138,6 @@ def _check_not_too_long(column: NDArray[Any], name: str) -> None:
 def without_words(labels: NDArray[Any], missing: Iterable[Any] | None) -> NDArray[Any]:
     """Labels with words for a missing label, in any case, as missing; numbers if only these words made them text.
 
-    Examples
-    --------
     >>> without_words(np.array(["a", "NA", "?"], object), ["?"])
     array(['a', None, None], dtype=object)
     >>> without_words(np.array([0, 1, 2]), [2])
@@ -172,17 +168,6 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
     A missing time is the least integer or NaN, see `filled_label_ticks`. Times are rounded up to whole ticks, so that no
     label is known too early.
 
-    Parameters
-    ----------
-    ticks, unit
-        The ticks of the edges, and their unit.
-    label_time
-        One time per edge, like the times of the edges. Infinity means that the label never becomes known.
-    label_delay
-        Instead of `label_time`, the time from an edge to its label: a duration such as "7d" for datetimes, else a number.
-
-    Examples
-    --------
     >>> ticks = np.array([0, 5])
     >>> label_ticks(ticks, None, [3, 9]), label_ticks(ticks, None, label_delay=2), label_ticks(ticks, None)
     (array([3, 9]), array([2, 7]), None)
@@ -205,15 +190,6 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
 def filled_label_ticks(ticks: Ticks, labelled: NDArray[np.bool_]) -> Ticks:
     """Let labels without a time never become known; refuse a known label without a time.
 
-    Parameters
-    ----------
-    ticks
-        What `label_ticks` returned.
-    labelled
-        Mask of the edges whose label is known.
-
-    Examples
-    --------
     >>> filled_label_ticks(np.array([3.0, np.nan]), np.array([True, False]))
     array([3.00000000e+000, 1.79769313e+308])
     """

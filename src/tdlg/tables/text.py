@@ -27,8 +27,6 @@ def numbers(text: pl.Series) -> pl.Series | None:
 
     Integers beyond int64 give None: floats cannot represent them exactly.
 
-    Examples
-    --------
     >>> import polars as pl
     >>> numbers(pl.Series(["1", "NA", "3"])).to_list()
     [1, None, 3]
@@ -53,8 +51,6 @@ def numbers(text: pl.Series) -> pl.Series | None:
 def numbers_with_comma(text: pl.Series) -> pl.Series | None:
     """Convert text to floats if all of it is numbers with a decimal comma, or words for a missing value; else None.
 
-    Examples
-    --------
     >>> import polars as pl
     >>> numbers_with_comma(pl.Series(["52,98", "1.234,5", "NA", "7"])).to_list()
     [52.98, 1234.5, None, 7.0]
@@ -72,8 +68,6 @@ def numbers_with_comma(text: pl.Series) -> pl.Series | None:
 def unread_number(words: Iterable[Any]) -> str | None:
     """Find a word that is a number with thousands separators or a decimal comma, if nearly all words are numbers.
 
-    Examples
-    --------
     >>> unread_number(["3,20", "1,10"]), unread_number(["1,234.50", "7"]), unread_number(["10,5", "rent", "food"])
     ('3,20', '1,234.50', None)
     """

@@ -30,8 +30,6 @@ from tdlg.tables.text import MISSING_WORDS, numbers
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["PATTERNS", "YEAR_LAST", "as_times", "as_times_or_missing", "format_of", "from_numbers", "has_time"]
-
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
     r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
@@ -55,17 +53,6 @@ Fields: TypeAlias = dict[str, NDArray[np.int64]]
 def as_times(values: Any, name: str = "time", time_format: str | None = None) -> Ticks:
     """Check a column of times and return its ticks (int64 or float64) and their unit, None for plain numbers.
 
-    Parameters
-    ----------
-    values
-        Numbers, datetimes, dates, or their text.
-    name
-        The argument it came from, for the error.
-    time_format
-        The format of text, as in `datetime.strptime`. By default it is detected.
-
-    Examples
-    --------
     >>> ticks, unit = as_times(["2020-01-01", "2020-01-02 12:00:00"])
     >>> ticks.tolist(), unit
     ([1577836800, 1577966400], 's')
@@ -83,27 +70,9 @@ def as_times_or_missing(
 ) -> tuple[NDArray[Any], str | None, NDArray[np.bool_]]:
     """Read a column of times that may have missing values: None, NaN, NaT, pandas NA, or text such as "" or "NaT".
 
-    Parameters
-    ----------
-    values
-        Numbers, datetimes, dates, or their text, as for `as_times`.
-    name
-        The argument it came from, for the error.
-    time_format
-        The format of text, as in `datetime.strptime`. By default it is detected.
+    It gives the ticks, 0 where a time is missing, their unit, and the mask of missing ones. The unit is None for numbers,
+    and if all times are missing in a column that has no datetimes.
 
-    Returns
-    -------
-    ticks
-        Shape (n_rows,), int64 or float64; 0 where the time is missing.
-    unit
-        Unit of the ticks ("s", "ms", "us" or "ns"), None for plain numbers. It is also None if all times are missing and
-        the column does not have a datetime type.
-    missing
-        Mask of the missing times, shape (n_rows,).
-
-    Examples
-    --------
     >>> ticks, unit, missing = as_times_or_missing(["1970-01-02", None, ""], "label_time")
     >>> ticks.tolist(), unit, missing.tolist()
     ([86400, 0, 0], 's', [False, True, True])
