@@ -24,7 +24,7 @@ OF_LABELS = {
     "known labels of many categories": r"category\[code\]:known@",
     "partners": "partners",
     "agreement": "trust|agreement|common",
-    "the last label": r"^[a-z-]+:(recency|since)\[1.0\]$",
+    "the last label": r"^[a-z-]+:(recency|since)$",
 }
 OF_EDGES = {
     "counts": r"^[a-z-]+:count@",

@@ -545,7 +545,7 @@ class TestEffects:
                     "partners": r"partners(-reputation)?\[\w+\]@.*",
                     "count": "count@.*",
                     "gaps": "before|after",
-                    "since": r"(recency|since)\[\w+\]",
+                    "since": r"(recency|since)(\[\w+\])?",
                     "feature": rf"(deviation|score|ratio|share)\[{group.feature}\]@.*|unusual\[{group.feature}\]",
                     "lately": rf"lately\[{group.feature}\]@.*",
                     "usual": rf"mean\[{group.feature}\]@.*",

@@ -278,7 +278,8 @@ class ColumnPlan:
         if self.compares(match):
             columns += [Column(f"{match}:unusual[{name}]", match, "feature", name) for name in self.numbers]
         if match in SAME_ENDS and self.classes is not None and self.rarest is not None:
-            columns += [Column(f"{match}:{what}[{self.classes[self.rarest]}]", match, "since") for what in SINCE]
+            of = f"[{self.classes[self.rarest]}]" if self.n_targets > 1 else ""
+            columns += [Column(f"{match}:{what}{of}", match, "since") for what in SINCE]
         if match not in self.category_matches:
             return columns
         feature = self.many[self.category_matches[match][0]]
