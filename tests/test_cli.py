@@ -418,6 +418,17 @@ def test_a_real_report(table, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]
 
 
+def test_a_report_as_json(table, tmp_path):
+    page, filled = tmp_path / "page.json", tmp_path / "out.csv"
+    result = ok("classify", table, *OPTIONS, "--label", LABEL, "--report", page, "-o", filled)
+    assert f"wrote the report {page}" in result.stderr
+    said, answers = json.loads(page.read_text(encoding="utf-8")), pl.read_csv(filled)
+    shown = {row["row"]: row["probability"] for row in said["interactions"]["rows"]}
+    assert len(shown) == said["data"]["n_to_predict"] == answers["probability"].count()
+    for row, probability in shown.items():
+        assert answers["probability"][row - 1] == pytest.approx(probability, abs=1e-3)
+
+
 def counted(monkeypatch, counts, owner, name):
     """Count the calls of a function from here on."""
     function = getattr(owner, name)

@@ -81,7 +81,8 @@ def columns_by_kind():
     found = set()
     for label in (np.arange(60) % 2, np.arange(60) % 3, rng.random(60)):
         edges = tdlg.TemporalEdges(src, dst, days, label=label, features=features)
-        for column in tdlg.PropagationFeatures(calendar=True).fit(edges).plan_.columns:
+        fitted = [tdlg.PropagationFeatures(calendar=True, past_only=past).fit(edges) for past in (False, True)]
+        for column in fitted[0].plan_.columns + fitted[1].plan_.columns:
             match, _, what = column.name.rpartition(":")
             found.add(re.sub(r"\[g.*?\]", "_f", match))
             what = (

@@ -7,7 +7,7 @@ import pytest
 
 from live_payments import acts, classifier, event, play
 from tdlg.live import log as logs
-from tdlg.live import model as models
+from tdlg.live import replay
 from tdlg.live.model import LiveModel
 from tdlg.live.refit import go_back, refit
 
@@ -29,7 +29,7 @@ def crash(live):
 @pytest.fixture
 def live(tmp_path, monkeypatch):
     monkeypatch.setattr(logs, "END_EVERY", 0.0)
-    monkeypatch.setattr(models, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(replay, "LOOK_EVERY", 0.0)
     with LiveModel.open(tmp_path / "live", classifier(), threshold=0.3) as live:
         live.in_steps = True
         play(live, FIRST)

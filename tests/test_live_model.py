@@ -30,9 +30,9 @@ from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live import model as models
 from tdlg.live.log import LogFullError, StateError
 from tdlg.live.model import LiveModel
+from tdlg.live.records import EVENTS, LABELS, SETTINGS, events_payload
 from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import EVENTS, LABELS, SETTINGS, events_payload
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

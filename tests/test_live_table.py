@@ -7,9 +7,9 @@ import pytest
 
 from live_payments import EDGES, LABEL_TIME, N_FITTED, acts, classifier, detector, event, events, id_of, label, play
 from tdlg.live.model import LiveModel
+from tdlg.live.records import TABLE
 from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import TABLE
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 ROWS = range(N_FITTED, 700)

@@ -16,6 +16,7 @@ CLAIMS = [  # a sentence, and what it says about the score: 1 if it raises, -1 i
     (r"the labels of interactions .* say little against .*", 1),
     (r"the labels of interactions .* say little for .*", -1),
 ]
+SINCE = r"the last labelled interaction .* that (?:was|had) .* was .*, and (?:no|[\d,]+) interactions? came after it"
 NEUTRAL = [  # sentences that state facts without comparing them
     r"no labelled interaction .*",
     r"(?:\d+|more than 50) labelled interactions? (?:from|to|of) .*",
@@ -32,6 +33,8 @@ NEUTRAL = [  # sentences that state facts without comparing them
     r"\S+ is \S+, (?:as|unlike) in the (?:only|last|nearest) .* \(\S+ of all\)",
     r"about \S+ is the usual \S+ .* \(the median of all is \S+\)",
     r"(?:(?:none|\d+) of the|the (?:only|last|nearest)) .* (?:had|did not have) an? \S+ .*what was usual then",
+    r"so far no labelled interaction .* (?:was|had) .*",
+    SINCE,
     r"\S+ is missing.*",
     r"\S+ is \S+(?: \(the median is \S+\))?",
 ]
@@ -51,7 +54,7 @@ def claim(reason, base):
     if found := re.fullmatch(NUMBERS, reason):
         had, usual = (float(text.replace(",", "")) for text in (found[2], found[3]))
         return int(np.sign(had - usual))
-    if found := re.match(ONE_LABEL, reason):
+    if (found := re.match(ONE_LABEL, reason)) and not re.fullmatch(SINCE, reason):
         return -1 if "not" in found[2] else 1
     for pattern, direction in CLAIMS:
         if re.fullmatch(pattern, reason):

@@ -877,6 +877,24 @@ SHOWN = "[...document.querySelectorAll('#interactions-table tbody tr')].filter(r
 
 
 @pytest.mark.needs("chromium")
+@pytest.mark.parametrize("width", [1600, 800])
+def test_a_wide_table_stays_inside_its_column(browser, tmp_path, width):
+    features = {f"a rather long name of a feature, number {k}": np.arange(360.0) for k in range(12)}
+    page = tmp_path / "page.html"
+    write_report(page, LineGraphClassifier(), ratings(names="x" * 60 + "{}", features=features), evaluate=None)
+    browser.open(page, width=width)
+    sides = "(({left, right}) => [left, right])(document.querySelector('%s').getBoundingClientRect())"
+    table, column = browser.run(sides % "#interactions .scroll"), browser.run(sides % "#interactions p")
+    section = browser.run(sides % "#interactions")
+    assert table[0] == column[0] == section[0]
+    assert table[1] <= section[1]
+    assert browser.run("(s => s.scrollWidth > s.clientWidth)(document.querySelector('#interactions .scroll'))")
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    browser.run("document.querySelector('#interactions .scroll').focus()")
+    assert browser.run("document.activeElement.className") == "scroll"  # from there, arrow keys scroll it
+
+
+@pytest.mark.needs("chromium")
 def test_the_table_sorts(browser, file):
     browser.open(file)
     values = f"{SHOWN}.map(r => Number(r.querySelector('.score').dataset.value))"

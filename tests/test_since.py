@@ -162,4 +162,4 @@ def test_reasons_say_when_it_was_and_what_came_after():
     del model.label_name_
     new = TemporalEdges(["card 99"] * 3, ["shop 1"] * 3, [2500, 2501, 2502], label=[0, 0, None])
     text = model.explain(new, top=40, rows=[2])
-    assert "none of the 2 labelled interactions from 'card 99' had label 1 so far" in text["reason"].to_list()
+    assert "so far no labelled interaction from 'card 99' had label 1" in text["reason"].to_list()

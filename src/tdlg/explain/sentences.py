@@ -317,8 +317,7 @@ class Words:
         known, code = self._labelled(i, around), plan.rarest or 0
         rare = known[plan.is_rare(self._evidence.targets[known])]
         if not len(rare):
-            none = f"none of the {len(known):,} labelled interactions" if len(known) > 1 else "no labelled interaction"
-            return f"{none} {where} {self._were(code, 2 if len(known) > 1 else 1)} so far", []
+            return f"so far no labelled interaction {where} {self._were(code, 1)}", []
         last = rare[np.argmax(self._ticks[rare])]
         n_after = int((self._ticks[around] >= self._ticks[last]).sum()) - 1
         one = f"the last labelled interaction {where} that {self._were(code, 1)}"

@@ -7,13 +7,18 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tdlg.clock import duration_in_words
-from tdlg.live.event import ALIAS, EventError, Events, Mappings, Table, copies_of, id_problem, made_id
+from tdlg.edges import TemporalEdges
+from tdlg.live.event import EventError, Events, copies_of, id_problem, made_id
+from tdlg.live.records import ALIAS, Mappings, Table
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import Answer, LabelAnswer, LiveState
 from tdlg.tables.ids import id_key
 
-__all__ = ["Batch", "Labels"]
+__all__ = ["Batch", "Labels", "rows_in_order", "to_withdraw"]
 
 
 class Batch:
@@ -248,6 +253,32 @@ class Labels:
     def answers(self) -> list[LabelAnswer]:
         """The answers to all labels in their order."""
         return [self._answers.get(position, LabelAnswer(id)) for position, id in enumerate(self._ids)]
+
+
+def rows_in_order(state: LiveState, edges: TemporalEdges, ids: Sequence[Any]) -> NDArray[np.int64]:
+    """The rows of a table by time, those that came before and are labelled apart.
+
+    They are first if it is given when the labels became known, so that all new rows see them, else last: they become known
+    after the new rows.
+    """
+    order = np.argsort(edges.ticks, kind="stable")
+    if edges.label is None or not edges.labelled.any():
+        return order
+    known = np.array([has and state.knows(id) for id, has in zip(ids, edges.labelled.tolist(), strict=True)])
+    return order[np.argsort(known[order] == (edges.label_time is None), kind="stable")]
+
+
+def to_withdraw(state: LiveState, ids: Sequence[Any]) -> tuple[list[LabelAnswer], list[Any]]:
+    """The answers to ids of events that are to be withdrawn, and the ids by which those that are known are known."""
+    answers, known = [], {}
+    for given in ids:
+        id = state.known_as(given)
+        is_known = state.knows(given) and id not in known
+        error = None if is_known else UnknownEventError(f"There is no event with the id {given!r}.", parameter="id")
+        answers.append(LabelAnswer(given, error))
+        if is_known:
+            known[id] = True
+    return answers, list(known)
 
 
 def _as_event_error(position: int, answer: LabelAnswer, given: dict[str, Any]) -> EventError:

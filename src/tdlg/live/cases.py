@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
-from tdlg.live.event import decode, encode, stored_content
+from tdlg.live.records import decode, encode, stored_content
 from tdlg.propagate.state import SavedArrays
 from tdlg.tables.ids import id_key
 

@@ -6,7 +6,6 @@ Reading keeps nothing: nodes and categories get their codes when the events are 
 from __future__ import annotations
 
 import datetime
-import json
 import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -38,12 +37,11 @@ from tdlg.tables.ids import id_key
 from tdlg.tables.labels import label_ticks
 from tdlg.tables.times import as_times
 
-__all__ = ["EventError", "EventReader", "Events", "Fields", "Mappings", "Table"]
+__all__ = ["EventError", "EventReader", "Events", "Fields"]
 
 Floats = NDArray[np.float64]
 
 ROLES = ("id", "src", "dst", "time", "label", "label_time")
-ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 DETECTED = ("src", "dst", "time")
 PLAIN = frozenset({str, int, float, bool, type(None)})
 MOST_SHOWN = 5  # fields in a message
@@ -55,8 +53,6 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 OFFSET = re.compile(r":[0-9.]+[+-](?:2[4-9]|[3-9][0-9]):?[0-9]{2}")  # at the end of a time, of more than a day
 EXACT = 2.0**53  # from which on a float may stand for several whole numbers
 LARGEST_AMOUNT = 1e15  # amount, if no fitted one is larger
-
-encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class EventError(NamedTuple):
@@ -115,12 +111,6 @@ class _FaultError(Exception):
 
 
 # ---- fields
-
-
-def decode(lines: Sequence[bytes]) -> list[Any]:
-    """The values that `encode` wrote, one per line."""
-    objects: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
-    return objects
 
 
 def plain(value: Any) -> Any:
@@ -269,93 +259,6 @@ def id_problem(id: Any) -> str | None:
     return None
 
 
-# ---- where events come from, and how the log holds them
-
-
-class Mappings:
-    """Events as mappings, which the log holds as lines of JSON.
-
-    given : as they were passed; contents : with the usual names and plain values.
-    """
-
-    def __init__(self, given: Sequence[Any], fields: Fields) -> None:
-        self.given, self.fields = given, fields
-        self.contents = [fields.event(event) for event in given]
-        self.ids = [content.get("id") for content in self.contents]
-
-    def content(self, k: int) -> dict[str, Any]:
-        """An event with the usual names and plain values."""
-        return self.contents[k]
-
-    def change(self, k: int, **fields: Any) -> None:
-        """Set fields of an event before it is logged, such as the id by which it is known."""
-        self.contents[k] = {**self.contents[k], **fields}
-
-    def ids_at(self, places: Sequence[int]) -> list[Any]:
-        """The ids of some events."""
-        return [self.contents[k]["id"] for k in places]
-
-    def kept(self, places: Sequence[int]) -> list[Any]:
-        """What is stored of some events, for `stored_content`."""
-        return [encode(self.contents[k]).encode() for k in places]
-
-    def payload(self, stored: list[Any]) -> list[bytes]:
-        """The lines of a record of events of which this is stored."""
-        return stored
-
-
-class Table:
-    """Events as columns by the usual names, with times in ticks, which the log holds as one object of lists.
-
-    It has the methods of `Mappings`.
-    """
-
-    def __init__(self, columns: dict[str, list[Any]], unit: str | None) -> None:
-        self.columns, self.unit = columns, unit
-        self.ids = list(columns["id"])
-
-    def content(self, k: int) -> dict[str, Any]:  # noqa: D102
-        content = {name: column[k] for name, column in self.columns.items()}
-        for name in ("time", "label_time"):
-            if content.get(name) is not None:
-                content[name] = time_as_json(content[name], self.unit)
-        if content.get(ALIAS, 0) is None:
-            del content[ALIAS]
-        return content
-
-    def change(self, k: int, **fields: Any) -> None:  # noqa: D102
-        for name, value in fields.items():
-            self.columns.setdefault(name, [None] * len(self.ids))[k] = value
-
-    def ids_at(self, places: Sequence[int]) -> list[Any]:  # noqa: D102
-        return [self.columns["id"][k] for k in places]
-
-    def kept(self, places: Sequence[int]) -> list[Any]:  # noqa: D102
-        part = self
-        if len(places) < len(self.ids):
-            part = Table({name: [column[k] for k in places] for name, column in self.columns.items()}, self.unit)
-        return [(part, k) for k in range(len(places))]
-
-    def payload(self, stored: list[Any]) -> list[bytes]:  # noqa: D102
-        return [encode(stored[0][0].columns).encode()]
-
-
-def stored_content(stored: Any) -> dict[str, Any]:
-    """An event as it was logged, from what `kept` gave."""
-    if isinstance(stored, bytes):
-        content: dict[str, Any] = decode([stored])[0]
-        return content
-    table, k = stored
-    return dict(table.content(k))
-
-
-def logged_events(payload: bytes, unit: str | None, *, is_table: bool) -> tuple[Any, list[dict[str, Any]] | Table]:
-    """The position and the events of a record: mappings, or a table."""
-    header, *lines = payload.split(b"\n")
-    position, events = decode([header])[0]["position"], decode(lines)
-    return position, Table(events[0], unit) if is_table else events
-
-
 # ---- reading
 
 
@@ -428,9 +331,11 @@ class EventReader:
                     row[6] = None
         return self._events(rows), errors, of_labels
 
-    def read_columns(self, table: Table) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
+    def read_columns(
+        self, columns: dict[str, list[Any]]
+    ) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
         """As `read_all` for a table that `columns` gave."""
-        columns, n = table.columns, len(table.ids)
+        n = len(columns["id"])
         ticks, values = np.array(columns["time"], self._engine.dtype), []
         errors: dict[int, EventError] = {}
         of_labels: dict[int, EventError] = {}
@@ -465,7 +370,7 @@ class EventReader:
         read = Events(columns["src"], columns["dst"], ticks, *parts, ids, labels, known, list(range(n)))
         return read.some([k for k in range(n) if k not in errors]) if errors else read, errors, of_labels
 
-    def columns(self, edges: TemporalEdges, ids: Sequence[Any]) -> Table:
+    def columns(self, edges: TemporalEdges, ids: Sequence[Any]) -> dict[str, list[Any]]:
         """Edges as columns by the usual names, for `read_columns`: plain values, with times in ticks of the stream."""
         unit, dtype = self._engine.unit, self._engine.dtype
         columns = {"id": list(ids), "src": edges.src.tolist(), "dst": edges.dst.tolist()}
@@ -483,7 +388,7 @@ class EventReader:
             if edges.label_time is not None:
                 known = rounded_up(edges.known_at, edges.time_unit, unit, dtype).tolist()
                 columns["label_time"] = [at if there else None for at, there in zip(known, has, strict=True)]
-        return Table(columns, unit)
+        return columns
 
     def is_same(self, event: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
         """Whether two events have the same source, destination, time and features, as far as `event` has them."""

@@ -11,43 +11,33 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
-from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, cast
+from typing import Any, Literal, Self
 
-import numpy as np
-
-from tdlg.checks import check_choice, check_count, check_number, is_number
+from tdlg.checks import check_count
 from tdlg.clock import as_seconds
-from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.live.batch import Batch, Labels
+from tdlg.exceptions import EdgesError
+from tdlg.live.batch import Batch, Labels, rows_in_order, to_withdraw
 from tdlg.live.cases import Alert, Rate, Status, statistics_of, status_of
-from tdlg.live.event import EventError, Fields, Mappings, Table, encode, ids_of_edges, plain
+from tdlg.live.event import EventError, Fields, ids_of_edges, plain
 from tdlg.live.explain import LiveExplainer
 from tdlg.live.log import StateError
-from tdlg.live.scorer import UnknownEventError
-from tdlg.live.state import (
+from tdlg.live.records import (
     EVENTS,
     LABELS,
-    MODEL,
     SETTINGS,
     SWITCH,
     TABLE,
     WITHDRAWAL,
-    Answer,
-    LabelAnswer,
-    LiveState,
-    Settings,
-    Successor,
+    Mappings,
+    Table,
+    encode,
     events_payload,
-    fingerprint_of,
     labels_payload,
-    model_file,
-    restored_state,
-    start_generation,
 )
-from tdlg.live.store import REQUEST, Generation, StateDirectory, array_steps, write_arrays
+from tdlg.live.replay import MODEL, Successor, Takeover, fingerprint_of, model_file, restored_state, start_generation
+from tdlg.live.state import Answer, LabelAnswer, LiveState, Settings, check_options, locked
+from tdlg.live.store import Generation, StateDirectory, array_steps, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
@@ -56,21 +46,6 @@ SNAPSHOT_EVERY = 100_000
 SNAPSHOT_BYTES = 16_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
 AT_ONCE = 10_000  # rows of a table that are logged together
-LOOK_EVERY = 1.0  # seconds, for a model that a refit left
-MOST_BEHIND = 20  # records that a new model replays before it takes over; the others while it waits
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def locked(method: Method) -> Method:
-    """Let one thread at a time use a live model."""
-
-    @wraps(method)
-    def alone(self: LiveModel, *args: Any, **options: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **options)
-
-    return cast(Method, alone)
 
 
 class LiveModel:
@@ -109,10 +84,7 @@ class LiveModel:
         self._since_snapshot = self._n_differing = 0
         self.in_steps, self._is_due = False, directory.is_adopting  # snapshots are written by `work`; one is due
         self._writing: Iterator[None] | None = None
-        self._successor: Successor | None = None
-        self._preparing: threading.Thread | None = None
-        self._looked_at = -LOOK_EVERY
-        self._request_failure: str | None = None
+        self._takeover = Takeover(directory)
         self._failure: BaseException | None = None
         self._snapshot_failure: str | None = None
 
@@ -172,7 +144,7 @@ class LiveModel:
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        _check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
+        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
         given = {
             "columns": None if columns is None else dict(columns),
             "late": late,
@@ -223,7 +195,7 @@ class LiveModel:
 
     @locked
     def snapshot(self) -> None:
-        """Write the state, so that a restart needs not replay what came before; remove what need not be kept."""
+        """Write the state, so that a restart needs not replay what came before."""
         self._check()
         self._writing, self._is_due = None, False
         log, newest = self._directory.log, self._directory.newest_snapshot()
@@ -253,7 +225,9 @@ class LiveModel:
             return False
         end = time.perf_counter() + seconds
         try:
-            if self._take_request():
+            successor = None if self._writing is not None else self._takeover.successor(self._state.set_aside)
+            if successor is not None:
+                self._switch(successor)
                 return True
             if self._writing is None and self._is_due:
                 arrays, self._is_due = self._state.arrays(copy=True), False
@@ -273,54 +247,14 @@ class LiveModel:
             self._writing, self._snapshot_failure = None, str(error)
         return False
 
-    def _take_request(self) -> bool:
-        """Take over the model that `refit` left, step by step; whether something was done.
-
-        Another thread loads it and follows the log. When it has caught up, a record of the log says from where on the new
-        model answers, and the next snapshot makes its generation the active one.
-        """
-        log = self._directory.log
-        if self._preparing is not None:
-            if self._preparing.is_alive():
-                return False
-            self._preparing = None
-            if self._successor is None:  # it failed: without a model that waits it is not tried again
-                shutil.rmtree(self._directory.folder / REQUEST, ignore_errors=True)
-            elif log.synced - self._successor.done > MOST_BEHIND:
-                self._prepare(self._successor.follow, log)
-            else:
-                self._switch(self._successor)
-                return True
-            return False
-        if self._writing is not None or time.monotonic() < self._looked_at + LOOK_EVERY:
-            return False
-        self._looked_at, folder = time.monotonic(), self._directory.request()
-        if folder is not None:
-            self._prepare(self._load_successor, folder)
-        return False
-
-    def _prepare(self, act: Callable[[Any], object], given: Any) -> None:
-        def run() -> None:
-            try:
-                act(given)
-            except Exception as error:
-                self._successor, self._request_failure = None, f"{type(error).__name__}: {error}"
-
-        self._preparing = threading.Thread(target=run, name="tdlg-successor", daemon=True)
-        self._preparing.start()
-
-    def _load_successor(self, folder: Path) -> None:
-        aside = {record["sequence"] for record in self._state.set_aside}
-        self._successor = Successor(folder, aside)
-        self._successor.follow(self._directory.log)
-
     def _switch(self, successor: Successor) -> None:
+        """Let the model that a refit left answer from now on, as a record of the log says."""
         successor.follow(self._directory.log)
         generation = self._directory.take_request()
         self._write((SWITCH, encode({"generation": generation.name}).encode(), 1))
         with self._learning():
             self._state, self.model = successor.state_after(self._state), successor.model
-            self._explainer, self._successor, self._request_failure = LiveExplainer(self._state), None, None
+            self._explainer = LiveExplainer(self._state)
             self._directory.adopt(generation)
         self._is_due = True
 
@@ -399,17 +333,6 @@ class LiveModel:
         -------
         list of Answer
             One answer per row in the same order.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> from tdlg import PropagationClassifier, make_payments
-        >>> payments = make_payments(1500, random_state=0)
-        >>> past, new = payments.edges[:1400].with_label(payments.label[:1400]), payments.edges[1400:]
-        >>> model = PropagationClassifier(setting="stream", random_state=0).fit(past)
-        >>> with TemporaryDirectory() as folder, LiveModel.open(folder, model) as live:
-        ...     print(sum(answer.repeated for answer in live.submit_table(new)), len(live.submit_table(new)))
-        0 100
         """
         scorer = self._state.scorer
         edges = scorer.edges_of(X, y, label_time)
@@ -418,14 +341,7 @@ class LiveModel:
         listed = ids_of_edges(edges, self.time_unit) if ids is None else [plain(id) for id in ids]
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per row: {len(edges):,}. Got {len(listed):,} instead.")
-        order = np.argsort(edges.ticks, kind="stable")
-        if edges.label is not None and edges.labelled.any():
-            knows = self._state.knows
-            known = edges.labelled & [
-                has and knows(id) for id, has in zip(listed, edges.labelled.tolist(), strict=True)
-            ]
-            is_last = edges.label_time is None
-            order = order[np.argsort(known[order] == is_last, kind="stable")]
+        order = rows_in_order(self._state, edges, listed)
         answers: list[Any] = [None] * len(edges)
         for start in range(0, len(order), AT_ONCE):
             rows = order[start : start + AT_ONCE]
@@ -438,8 +354,10 @@ class LiveModel:
     @locked
     def _submit_rows(self, edges: Any, ids: list[Any], position: Any) -> list[Answer]:
         self._check()
-        source = self._state.scorer.columns_of(edges, ids)
-        return self._learnt(source, Batch(self._state, source, *self._state.scorer.read_columns(source)), position)
+        source = Table(self._state.scorer.columns_of(edges, ids), self.time_unit)
+        return self._learnt(
+            source, Batch(self._state, source, *self._state.scorer.read_columns(source.columns)), position
+        )
 
     def _learnt(self, source: Mappings | Table, batch: Batch, position: Any) -> list[Answer]:
         """Log what is new in a batch, then learn it."""
@@ -494,19 +412,12 @@ class LiveModel:
             One answer per id in the same order; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
-        state, answers, known = self._state, [], {}
-        for given in map(plain, ids):
-            id = state.known_as(given)
-            is_known = state.knows(given) and id not in known
-            error = None if is_known else UnknownEventError(f"There is no event with the id {given!r}.", parameter="id")
-            answers.append(LabelAnswer(given, error))
-            if is_known:
-                known[id] = {"id": id}
+        answers, known = to_withdraw(self._state, [plain(id) for id in ids])
         if known:
-            self._write((WITHDRAWAL, labels_payload([*known.values()]), len(known)))
+            self._write((WITHDRAWAL, labels_payload([{"id": id} for id in known]), len(known)))
             with self._learning():
                 for id in known:
-                    state.withdraw(id)
+                    self._state.withdraw(id)
             self._count(len(known))
         return answers
 
@@ -524,7 +435,7 @@ class LiveModel:
 
     @locked
     def remember(self, columns: Mapping[str, str], reading: Mapping[str, Any]) -> None:
-        """Store the fields of events, and how the shell reads tables; see `settings`."""
+        """Store the fields of events, and how nightly tables are read; see `settings`."""
         given = {"columns": dict(columns), "reading": dict(reading)}
         self._use({name: value for name, value in given.items() if value != getattr(self.settings, name)})
 
@@ -781,62 +692,17 @@ class LiveModel:
         """
         log = self._directory.log
         log.probe()
-        state, of_directory = self._state, self._directory.health()
+        of_directory = self._directory.health()
         reason = None if self._failure is None else str(self._failure) or type(self._failure).__name__
         reason = reason or of_directory.pop("failure")
         return {
             "ok": reason is None,
             "reason": reason,
-            "model": type(self.model).__name__,
-            "clock": None if state.scorer.clock is None else state.now(),
-            "n_events": state.n_events,
-            "n_labels": state.n_labels,
-            "n_pending": state.scorer.n_pending,
-            "n_nodes": state.scorer.n_nodes,
-            "n_recent": len(state.recent),
-            "n_unseen_categories": state.scorer.n_unseen,
+            **self._state.health(),
             "n_differing": self._n_differing,
-            "state_bytes": state.scorer.nbytes,
             "snapshot_failure": self._snapshot_failure,
-            "refit_failure": self._request_failure,
+            "refit_failure": self._takeover.failure or None,
             "missing_records": log.n_missing,
             "free_bytes": shutil.disk_usage(log.folder).free,
-            "set_aside": state.set_aside,
             **of_directory,
         }
-
-
-def _check_options(
-    columns: Any,
-    keep: Any,
-    late: Any,
-    threshold: Any,
-    alerts_per_day: Any,
-    allow_missing: Any,
-    snapshot_every: Any,
-    n_recent: Any,
-) -> None:
-    """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
-    if columns is not None and not isinstance(columns, Mapping):
-        raise ParameterError(
-            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
-            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
-            parameter="columns",
-        )
-    if keep is not None:
-        as_seconds(keep)
-    if late is not None:
-        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
-    if alerts_per_day is not None:
-        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
-    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
-        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
-    if allow_missing not in (None, True, False):
-        raise ParameterError(
-            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
-            parameter="allow_missing",
-        )
-    if snapshot_every is not None:
-        check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
-    if n_recent is not None:
-        check_count("LiveModel.open", "n_recent", n_recent, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -22,24 +23,22 @@ from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.explain import edges_of_contents, labelled_edges
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, start_of
-from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import (
+from tdlg.live.records import events_of, labels_of, withdrawn_by
+from tdlg.live.replay import (
     MODEL,
     SCORER,
-    LiveState,
     Origin,
-    events_of,
     fingerprint_of,
-    labels_of,
     learn_label,
     origin_of,
     replayed,
     restored_state,
     set_aside,
-    withdrawn_by,
     write_origin,
     write_state,
 )
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import LiveState
 from tdlg.live.store import ArrayFile, Generation, InUseError, StateDirectory, StateReader, write_arrays
 from tdlg.models.propagation import joined_edges
 from tdlg.persist.model import load_model
@@ -164,7 +163,7 @@ def refit(
     except InUseError:
         opened = StateReader(directory)
         callback("beside the process that uses the state, which takes over the new model")
-    with opened as state:
+    with opened if isinstance(opened, StateDirectory) else nullcontext(opened) as state:
         if isinstance(state, StateDirectory):
             state.warn_of_losses()
         past = _Past.read(state)

@@ -16,7 +16,7 @@ from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, tic
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.engines import engine_of
-from tdlg.live.event import EventError, EventReader, Events, Table
+from tdlg.live.event import EventError, EventReader, Events
 from tdlg.propagate.state import NodeCodes, SavedArrays, StreamEvents
 from tdlg.tables.ids import id_key
 
@@ -236,12 +236,14 @@ class StreamScorer:
         read, errors, of_labels = self._reader.read_all(events)
         return self._timely(read), errors, of_labels
 
-    def read_columns(self, table: Table) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
+    def read_columns(
+        self, columns: dict[str, list[Any]]
+    ) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
         """As `read_all` for a table that `columns_of` gave."""
-        read, errors, of_labels = self._reader.read_columns(table)
+        read, errors, of_labels = self._reader.read_columns(columns)
         return self._timely(read), errors, of_labels
 
-    def columns_of(self, edges: TemporalEdges, ids: Sequence[Any]) -> Table:
+    def columns_of(self, edges: TemporalEdges, ids: Sequence[Any]) -> dict[str, list[Any]]:
         """Edges as columns of plain values."""
         return self._reader.columns(edges, ids)
 

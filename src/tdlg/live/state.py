@@ -6,60 +6,33 @@ of arrival does not matter: a label that comes without a time has the stream's c
 
 from __future__ import annotations
 
-import gc
-import hashlib
-import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple, Self
+from functools import wraps
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.atomic import as_path, new_file
-from tdlg.clock import ticks_per_second
-from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, TdlgError, warn
+from tdlg.checks import check_choice, check_count, check_number, is_number
+from tdlg.clock import as_seconds, ticks_per_second
+from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.cases import Alert, Alerts, RecentEvents, StoredEvent
-from tdlg.live.event import (
-    ALIAS,
-    ROLES,
-    EventError,
-    Events,
-    Fields,
-    decode,
-    encode,
-    id_problem,
-    ids_of_edges,
-    logged_events,
-)
+from tdlg.live.event import ROLES, EventError, Events, Fields, id_problem
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
+from tdlg.live.records import ALIAS, EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, decode, encode, logged_events
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.live.store import ArrayFile, Generation, StateDirectory, StateReader, write_arrays
-from tdlg.persist.model import load_model
-from tdlg.propagate.running import stream_clock
 from tdlg.propagate.state import Part, SavedArrays
 from tdlg.tables.ids import id_key
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings"]
 
 Arrays = dict[str, NDArray[Any]]
+Method = TypeVar("Method", bound=Callable[..., Any])
 
-EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, SWITCH = 1, 2, 3, 4, 5, 6  # kinds of records
-MODEL, ORIGIN, SCORER, ASIDE = "model.tdlg", "origin.json", "scorer.state", "set-aside.json"
-RECORDS_IN_WORDS = {
-    EVENTS: "events",
-    LABELS: "labels",
-    SETTINGS: "settings",
-    TABLE: "events",
-    WITHDRAWAL: "withdrawals",
-    SWITCH: "models",
-}
 SNAPSHOT_FORMAT = 4
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = frozenset({*ROLES, ALIAS})
@@ -138,16 +111,6 @@ class Prepared(NamedTuple):
     fields: Fields
     most_ahead: float
     threshold: Threshold
-
-
-def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
-    """The payload of a record of events, each of them as JSON, or of a table."""
-    return b"\n".join([encode({"position": position}).encode(), *lines])
-
-
-def labels_payload(labels: Sequence[Mapping[str, Any]]) -> bytes:
-    """The payload of a record of labels."""
-    return "\n".join(map(encode, labels)).encode()
 
 
 class LiveState:
@@ -340,6 +303,22 @@ class LiveState:
         known = self.recent.get(id) or self.alerts.get(id)
         return self.scorer.has_label(id, label) if known is None else known.label == label
 
+    def health(self) -> dict[str, Any]:
+        """How much there is in memory."""
+        scorer = self.scorer
+        return {
+            "model": type(self.model).__name__,
+            "clock": None if scorer.clock is None else self.now(),
+            "n_events": self.n_events,
+            "n_labels": self.n_labels,
+            "n_pending": scorer.n_pending,
+            "n_nodes": scorer.n_nodes,
+            "n_recent": len(self.recent),
+            "n_unseen_categories": scorer.n_unseen,
+            "state_bytes": scorer.nbytes,
+            "set_aside": self.set_aside,
+        }
+
     # ---- records
 
     def replay(self, record: Record) -> None:
@@ -350,7 +329,7 @@ class LiveState:
             if isinstance(events, list):
                 self._replay_events(events, record.payload.split(b"\n")[1:])
             else:
-                read, errors, of_labels = self.scorer.read_columns(events)
+                read, errors, of_labels = self.scorer.read_columns(events.columns)
                 for error in (errors | of_labels).values():
                     raise EdgesError(error.in_words())
                 aliased = zip(events.columns.get(ALIAS, ()), events.ids, strict=False)
@@ -439,234 +418,48 @@ class LiveState:
         return state
 
 
-# ---- in a state directory
+def locked(method: Method) -> Method:
+    """Let one thread at a time use a live model."""
+
+    @wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return cast(Method, alone)
 
 
-class Origin(NamedTuple):
-    """What a model was fitted on."""
-
-    sequence: int  # number of the last record of the log that it learnt from; 0 if none
-    ids: list[Any]  # of the fitted edges as events
-    n_learnt: int = 0  # the last ones, which are events of the log; the ids of the others follow from the edges
-
-
-def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
-    """Write a model that learnt from no record of the log, and the state that it starts with."""
-    model = load_model(file)
-    _check_nodes(model.edges_)
-    ids = _own_ids(model, len(model.edges_))
-    scorer = StreamScorer(model, ids=ids)
-    scorer.forget()
-    write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
-
-
-def _check_nodes(edges: TemporalEdges) -> None:
-    """Refuse ids of nodes that neither events as JSON nor a snapshot can hold."""
-    for id in edges.node_ids.tolist():
-        if not isinstance(id, str | int | float):
-            raise ParameterError(
-                f"The nodes of a live model must have text or numbers as ids. The model was fitted with {id!r}, "
-                f"a {type(id).__name__}.",
-                "Fit it to edges whose ids are text, such as 'a/1' for ('a', 1).",
-                parameter="model",
-            )
-
-
-def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
-    """Write a model, what it was fitted on, and its state after the last record that it learnt from."""
-    shutil.copyfile(file, generation.path / MODEL)
-    write_origin(generation.path, origin)
-    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
-
-
-def write_origin(folder: Path, origin: Origin) -> None:
-    """Write what a model was fitted on."""
-    with new_file(folder / ORIGIN) as opened:
-        learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
-        opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
-
-
-def origin_of(generation: Generation, model: Any) -> Origin:
-    """What the model of a generation was fitted on."""
-    try:
-        content = decode([(generation.path / ORIGIN).read_bytes()])[0]
-    except (OSError, ValueError) as error:
-        raise StateError(
-            f"{generation.path / ORIGIN}: the file is missing or damaged. Restore it from a copy."
-        ) from error
-    learnt = content["ids"]
-    ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
-    return Origin(content["sequence"], ids, len(learnt))
-
-
-def _own_ids(model: Any, n: int) -> list[str]:
-    """The ids of the first fitted edges, which were no events of the log."""
-    return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
-
-
-def restored_state(
-    directory: StateDirectory | StateReader, model: Any, n_recent: int | None = None
-) -> tuple[LiveState, int]:
-    """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
-
-    A record that cannot be learnt was never answered. It is set aside: the state is as if it had not come, it is noted in
-    a file of the directory, and a warning says so.
-    """
-    snapshot = directory.newest_snapshot()
-    if snapshot is None:
-        raise StateError(
-            f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
+def check_options(
+    columns: Any,
+    keep: Any,
+    late: Any,
+    threshold: Any,
+    alerts_per_day: Any,
+    allow_missing: Any,
+    snapshot_every: Any,
+    n_recent: Any,
+) -> None:
+    """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
+            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
+            parameter="columns",
         )
-    aside = set_aside(directory)
-    while True:
-        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
-        state.set_aside = aside
-        state, n_replayed, failed = _replay(state, directory, snapshot.sequence)
-        if failed is None:
-            return state, n_replayed
-        aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
-        if isinstance(directory, StateDirectory):
-            with suppress(OSError), new_file(directory.folder / ASIDE) as file:
-                file.write(encode(aside).encode())
-        what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
-        warn(
-            f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
-            f"because of {failed['error'].removesuffix('.')}.",
-            "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
+    if keep is not None:
+        as_seconds(keep)
+    if late is not None:
+        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
+    if alerts_per_day is not None:
+        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
+    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
+        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
+    if allow_missing not in (None, True, False):
+        raise ParameterError(
+            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
+            parameter="allow_missing",
         )
-
-
-def set_aside(directory: StateDirectory | StateReader) -> list[dict[str, Any]]:
-    """The records of the log that could not be learnt and are left out; see `LiveState`."""
-    try:
-        found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
-        return list(found)
-    except (OSError, ValueError):  # a damaged list is found again by replaying
-        return []
-
-
-def _replay(
-    state: LiveState, directory: StateDirectory | StateReader, after: int
-) -> tuple[LiveState, int, dict[str, Any] | None]:
-    """Replay the log; the state, the number of events and labels, and what is to be set aside if a record fails."""
-    n_replayed, aside = 0, {record["sequence"] for record in state.set_aside}
-    with _no_garbage_collection():
-        for record in directory.log.replay(after):
-            if record.sequence in aside:
-                continue
-            try:
-                if record.kind == SWITCH:
-                    new = directory.named(decode([record.payload])[0]["generation"])
-                    if new is not None and not new.listed:  # else it was active, and was left by going back
-                        successor = Successor(new.path, aside)
-                        successor.follow(directory.log, record.sequence)
-                        state = successor.state_after(state)
-                        directory.adopt(new)
-                else:
-                    state.replay(record)
-            except (MemoryError, OSError, StateError):
-                raise  # which are not the fault of the record
-            except Exception as error:
-                what = {"sequence": record.sequence, "kind": RECORDS_IN_WORDS[record.kind], "count": record.count}
-                return state, n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
-            n_replayed += record.count
-    return state, n_replayed, None
-
-
-class Successor:
-    """A model that a refit left, and its scorer, which follows the log up to the present. aside : records to leave out."""
-
-    def __init__(self, path: Path, aside: set[int]) -> None:
-        self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
-        self._scorer = StreamScorer.restore(self.model, Part(arrays, "scorer/"))
-        per_day, n_edges = arrays["counts"].tolist()
-        self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
-        self.done = decode([(path / ORIGIN).read_bytes()])[0]["sequence"]
-
-    def follow(self, log: Any, last: int | None = None) -> None:
-        """Learn the records of the log up to one, by default all that are synced."""
-        for record in log.replay(self.done):
-            if last is not None and record.sequence >= last:
-                break
-            if record.sequence not in self._aside:
-                for _ in replayed(self._scorer, [record]):
-                    pass
-            self.done = record.sequence
-
-    def state_after(self, state: LiveState) -> LiveState:
-        """The state of this model after that of the one before."""
-        return state.followed_by(self.model, self._scorer, self._start)
-
-
-def replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], NDArray[np.float64]]]:
-    """Replay records with a scorer alone; gives the ids and values of the new events of each record."""
-    unit = Outcome(scorer.model, scorer.clock).unit
-    for record in records:
-        events = events_of(record, unit)
-        if events:
-            read = scorer.read(events)[0]
-            scores = scorer.process(read)
-            new = np.flatnonzero(~scores.repeated)
-            yield [read.ids[k] for k in new], scores.values[new]
-        for given in labels_of(record):
-            learn_label(scorer, given["id"], given["label"], given["time"])
-        for id in withdrawn_by(record):
-            if scorer.knows(id):
-                scorer.withdraw(id)
-
-
-def learn_label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
-    """Learn a label, unless it was refused when it came."""
-    with suppress(TdlgError):
-        scorer.label(id, label, time)
-
-
-def events_of(record: Record, unit: str | None) -> list[dict[str, Any]]:
-    """The events of a record."""
-    if record.kind not in (EVENTS, TABLE):
-        return []
-    events = logged_events(record.payload, unit, is_table=record.kind == TABLE)[1]
-    return events if isinstance(events, list) else [events.content(k) for k in range(len(events.ids))]
-
-
-def labels_of(record: Record) -> list[dict[str, Any]]:
-    """The labels of a record."""
-    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
-
-
-def withdrawn_by(record: Record) -> list[Any]:
-    """The ids of the events that a record withdraws."""
-    return [one["id"] for one in decode(record.payload.split(b"\n"))] if record.kind == WITHDRAWAL else []
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
-def fingerprint_of(file: Path) -> str:
-    """What identifies the model in a file: a checksum of all its bytes."""
-    try:
-        with open(file, "rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256")
-    except OSError as error:
-        raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
-    return f"sha256 {digest.hexdigest()}"
-
-
-@contextmanager
-def model_file(model: Any) -> Iterator[Path | None]:
-    """The file of a model; a fitted model is written into a temporary one."""
-    if model is None or not hasattr(model, "save"):
-        yield None if model is None else as_path(model)
-        return
-    with TemporaryDirectory() as folder:
-        model.save(Path(folder) / MODEL)
-        yield Path(folder) / MODEL
+    if snapshot_every is not None:
+        check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
+    if n_recent is not None:
+        check_count("LiveModel.open", "n_recent", n_recent, 1)

@@ -151,16 +151,6 @@ class StateDirectory:
     fingerprint : of the model; a directory of another one is refused, by default any is accepted. fill : called with the
     first `Generation` of a new directory, to write the file of the model and perhaps a snapshot of record 0; by default a
     new directory is refused. log : the `Log`. generation : the active one, whose model may be newer than the one passed.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> def fill(generation):
-    ...     (generation.path / "model.tdlg").write_bytes(b"a model")
-    >>> with TemporaryDirectory() as folder, StateDirectory(folder, "a fingerprint", fill) as state:
-    ...     number = state.log.append(1, b"an event")
-    ...     number = state.log.sync()
-    ...     snapshot = state.write_snapshot(number, lambda path: path.write_bytes(b"the state"))
-    ...     print(state.generation.name, state.newest_snapshot() == snapshot, snapshot.sequence)
-    generation-0001 True 1
     """
 
     def __init__(
@@ -461,12 +451,6 @@ class StateReader:
         self.generation = self._generations[manifest["active"][0]]
         self.first, self.synced = noted_end(self.folder)
         self.log = self
-
-    def __enter__(self) -> StateReader:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
 
     def replay(self, after: int) -> Iterator[Record]:
         """The records after this one."""

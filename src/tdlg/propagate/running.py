@@ -397,6 +397,13 @@ class RunningColumns:
         """Forget keys that have faded or not changed for a time in ticks; returns the codes of nodes that are not used."""
         for sums in self._all_sums:
             sums.forget(self.clock, self._no_gap, after)
+        if (
+            self._plan.rarest is not None
+        ):  # what was before an edge is forgotten with its key, and so is an absorbed edge
+            rows = np.flatnonzero(self.rows.in_use)
+            slots = self._around.find(reads_of(SAME_ENDS), rows, self.rows["nodes"], self.rows["categories"])
+            of_new_key = np.where(self.rows["ticks"][rows] < self.clock, -1.0, 0.0)[:, np.newaxis]
+            self.rows["n_before"][rows] = np.where(slots < 0, of_new_key, self.rows["n_before"][rows])
         gone = unused_codes(n_codes, self.rows["nodes"][self.rows.in_use], self._all_sums)
         if self._per_class:
             self._rings.forget(gone)

@@ -136,7 +136,7 @@ def query_of(request: Request, kind: type[Query]) -> Query:
     if "minimum" in known:
         allowed = f"a whole number from {known['minimum']} to {known['maximum']}"
     else:
-        allowed = f"one of {', '.join(known['enum'])}" if "enum" in known else f"given, as ?{name}=..."
+        allowed = f"one of {', '.join(known['enum'])}" if "enum" in known else f"given: ?{name}={name.upper()}"
     got = f" Got {given[name][:SHOWN]!r} instead." if given.get(name) else ""
     raise RefusedError(422, f"The {name!r} must be {allowed}.{got}", field=name)
 

@@ -290,10 +290,10 @@ class Address(NamedTuple):
         return f"/{self.name}" if self.name != "openapi" else "/openapi.json"
 
 
-EVERYWHERE = (401, 403, 421, 429, 431, 503)
-BODIES = (400, 408, 413, 415, 422)
+EVERYWHERE = (400, 401, 403, 421, 429, 431, 503)
+BODIES = (408, 413, 415, 422)
 REFUSALS = {
-    400: "The body is not JSON, JSON lines or Arrow.",
+    400: "The body is not JSON, JSON lines or Arrow, or a header comes more than once.",
     401: "The service has a token, and the request does not show it.",
     403: "The request comes from a page of another site.",
     404: "No event has this id, or it is not kept any more.",
@@ -345,9 +345,6 @@ def document() -> dict[str, Any]:
     kinds = [Refused, *(kind for address in ADDRESSES for kind in (address.answer, address.body) if kind)]
     found, schemas = schema_components(kinds, ref_template="#/components/schemas/{name}")
     schema_of = dict(zip(kinds, found, strict=True))
-    paths: dict[str, Any] = {}
-    for address in ADDRESSES:
-        paths[address.path] = {address.method.lower(): _operation(address, schema_of)}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -357,7 +354,7 @@ def document() -> dict[str, Any]:
             "An answer leaves only after the events are on the disk.",
         },
         "security": [{"token": []}, {}],
-        "paths": paths,
+        "paths": {one.path: {one.method.lower(): _operation(one, schema_of)} for one in ADDRESSES},
         "components": {
             "schemas": schemas,
             "responses": {str(status): _response(text, schema_of[Refused]) for status, text in REFUSALS.items()},
@@ -383,8 +380,8 @@ def _operation(address: Address, schema_of: dict[Any, dict[str, Any]]) -> dict[s
             for name, one in properties(address.query).items()
         ]
     if address.body is not None:
-        lines = {media: {"schema": {"type": "string"}} for media in LINES[:1]}
-        sent = {JSON: {"schema": _one_or_list(schema_of[address.body])}, **lines, ARROW: {"schema": {"type": "string"}}}
+        text = {"schema": {"type": "string"}}
+        sent = {JSON: {"schema": _one_or_list(schema_of[address.body])}, LINES[0]: text, ARROW: text}
         described["requestBody"] = {"required": True, "content": sent}
         answer = {"anyOf": [answer, {"type": "array", "items": {"anyOf": [answer, refused]}}]}
         for status in {404, 422} & {*address.refusals}:

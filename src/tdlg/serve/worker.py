@@ -55,6 +55,7 @@ class Worker:
     the same kind are one call of the live model, so they share one sync of the log, and their answers leave when that call
     returns. After each turn questions are answered: at least one, and while events wait for `SLICE` seconds at most. A
     question sees all that was answered before it was asked. The event loop fills the queues, the thread empties them.
+    After each turn, and when nothing waits, the live model goes on with a snapshot or a new model.
 
     Parameters
     ----------

@@ -1,0 +1,295 @@
+"""From a state directory to the state: a snapshot and the records of the log after it, and models that take over."""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tdlg.atomic import as_path, new_file
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import ParameterError, TdlgError, warn
+from tdlg.live.event import ids_of_edges
+from tdlg.live.log import Record, StateError
+from tdlg.live.outcome import Outcome, Start
+from tdlg.live.records import RECORDS_IN_WORDS, SWITCH, decode, encode, events_of, labels_of, withdrawn_by
+from tdlg.live.scorer import StreamScorer
+from tdlg.live.state import LiveState, Settings
+from tdlg.live.store import REQUEST, ArrayFile, Generation, StateDirectory, StateReader, write_arrays
+from tdlg.persist.model import load_model
+from tdlg.propagate.running import stream_clock
+from tdlg.propagate.state import Part
+
+__all__ = ["Origin", "Successor", "Takeover", "restored_state"]
+
+MODEL, ORIGIN, SCORER, ASIDE = "model.tdlg", "origin.json", "scorer.state", "set-aside.json"
+LOOK_EVERY = 1.0  # seconds, for a model that a refit left
+MOST_BEHIND = 20  # records that a new model replays before it takes over; the others while it waits
+
+
+class Origin(NamedTuple):
+    """What a model was fitted on."""
+
+    sequence: int  # number of the last record of the log that it learnt from; 0 if none
+    ids: list[Any]  # of the fitted edges as events
+    n_learnt: int = 0  # the last ones, which are events of the log; the ids of the others follow from the edges
+
+
+def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
+    """Write a model that learnt from no record of the log, and the state that it starts with."""
+    model = load_model(file)
+    _check_nodes(model.edges_)
+    ids = _own_ids(model, len(model.edges_))
+    scorer = StreamScorer(model, ids=ids)
+    scorer.forget()
+    write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
+
+
+def _check_nodes(edges: TemporalEdges) -> None:
+    """Refuse ids of nodes that neither events as JSON nor a snapshot can hold."""
+    for id in edges.node_ids.tolist():
+        if not isinstance(id, str | int | float):
+            raise ParameterError(
+                f"The nodes of a live model must have text or numbers as ids. The model was fitted with {id!r}, "
+                f"a {type(id).__name__}.",
+                "Fit it to edges whose ids are text, such as 'a/1' for ('a', 1).",
+                parameter="model",
+            )
+
+
+def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
+    """Write a model, what it was fitted on, and its state after the last record that it learnt from."""
+    shutil.copyfile(file, generation.path / MODEL)
+    write_origin(generation.path, origin)
+    generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
+
+
+def write_origin(folder: Path, origin: Origin) -> None:
+    """Write what a model was fitted on."""
+    with new_file(folder / ORIGIN) as opened:
+        learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
+        opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
+
+
+def origin_of(generation: Generation, model: Any) -> Origin:
+    """What the model of a generation was fitted on."""
+    try:
+        content = decode([(generation.path / ORIGIN).read_bytes()])[0]
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{generation.path / ORIGIN}: the file is missing or damaged. Restore it from a copy."
+        ) from error
+    learnt = content["ids"]
+    ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
+    return Origin(content["sequence"], ids, len(learnt))
+
+
+def _own_ids(model: Any, n: int) -> list[str]:
+    """The ids of the first fitted edges, which were no events of the log."""
+    return ids_of_edges(model.edges_[:n], stream_clock(model.edges_)[0])
+
+
+def restored_state(
+    directory: StateDirectory | StateReader, model: Any, n_recent: int | None = None
+) -> tuple[LiveState, int]:
+    """The state after all records of the log, and the number of events and labels that came after the newest snapshot.
+
+    A record that cannot be learnt was never answered. It is set aside: the state is as if it had not come, it is noted in
+    a file of the directory, and a warning says so.
+    """
+    snapshot = directory.newest_snapshot()
+    if snapshot is None:
+        raise StateError(
+            f"The generation {str(directory.generation.path)!r} has no whole snapshot.", "Restore one from a copy."
+        )
+    aside = set_aside(directory)
+    while True:
+        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
+        state.set_aside = aside
+        state, n_replayed, failed = _replay(state, directory, snapshot.sequence)
+        if failed is None:
+            return state, n_replayed
+        aside = [*aside, failed]  # and again from the snapshot: the state may have changed before it failed
+        if isinstance(directory, StateDirectory):
+            with suppress(OSError), new_file(directory.folder / ASIDE) as file:
+                file.write(encode(aside).encode())
+        what = failed["kind"].removesuffix("s") if failed["count"] == 1 else failed["kind"]
+        warn(
+            f"Record {failed['sequence']} of the log ({failed['count']:,} {what}) cannot be learnt and is set aside, "
+            f"because of {failed['error'].removesuffix('.')}.",
+            "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
+        )
+
+
+def set_aside(directory: StateDirectory | StateReader) -> list[dict[str, Any]]:
+    """The records of the log that could not be learnt and are left out; see `LiveState`."""
+    try:
+        found: Any = decode([(directory.folder / ASIDE).read_bytes()])[0]
+        return list(found)
+    except (OSError, ValueError):  # a damaged list is found again by replaying
+        return []
+
+
+def _replay(
+    state: LiveState, directory: StateDirectory | StateReader, after: int
+) -> tuple[LiveState, int, dict[str, Any] | None]:
+    """Replay the log; the state, the number of events and labels, and what is to be set aside if a record fails."""
+    n_replayed, aside = 0, {record["sequence"] for record in state.set_aside}
+    with _no_garbage_collection():
+        for record in directory.log.replay(after):
+            if record.sequence in aside:
+                continue
+            try:
+                if record.kind == SWITCH:
+                    new = directory.named(decode([record.payload])[0]["generation"])
+                    if new is not None and not new.listed:  # else it was active, and was left by going back
+                        successor = Successor(new.path, aside)
+                        successor.follow(directory.log, record.sequence)
+                        state = successor.state_after(state)
+                        directory.adopt(new)
+                else:
+                    state.replay(record)
+            except (MemoryError, OSError, StateError):
+                raise  # which are not the fault of the record
+            except Exception as error:
+                what = {"sequence": record.sequence, "kind": RECORDS_IN_WORDS[record.kind], "count": record.count}
+                return state, n_replayed, {**what, "error": f"{type(error).__name__}: {error}"}
+            n_replayed += record.count
+    return state, n_replayed, None
+
+
+class Successor:
+    """A model that a refit left, and its scorer, which follows the log up to the present. aside : records to leave out."""
+
+    def __init__(self, path: Path, aside: set[int]) -> None:
+        self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
+        self._scorer = StreamScorer.restore(self.model, Part(arrays, "scorer/"))
+        per_day, n_edges = arrays["counts"].tolist()
+        self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
+        self.done = decode([(path / ORIGIN).read_bytes()])[0]["sequence"]
+
+    def follow(self, log: Any, last: int | None = None) -> None:
+        """Learn the records of the log up to one, by default all that are synced."""
+        for record in log.replay(self.done):
+            if last is not None and record.sequence >= last:
+                break
+            if record.sequence not in self._aside:
+                for _ in replayed(self._scorer, [record]):
+                    pass
+            self.done = record.sequence
+
+    def state_after(self, state: LiveState) -> LiveState:
+        """The state of this model after that of the one before."""
+        return state.followed_by(self.model, self._scorer, self._start)
+
+
+class Takeover:
+    """Looks for a model that `refit` left, and prepares it in another thread, which loads it and follows the log."""
+
+    def __init__(self, directory: StateDirectory) -> None:
+        self._directory, self.failure = directory, ""
+        self._thread: threading.Thread | None = None
+        self._ready: Successor | None = None
+        self._looked_at = -LOOK_EVERY
+
+    def successor(self, set_aside: list[dict[str, Any]]) -> Successor | None:
+        """The model that is to take over now, if there is one; it is called now and then by the owner of the state."""
+        log, thread = self._directory.log, self._thread
+        if thread is not None and thread.is_alive():
+            return None
+        if thread is None:
+            if time.monotonic() < self._looked_at + LOOK_EVERY:
+                return None
+            self._looked_at, folder = time.monotonic(), self._directory.request()
+            if folder is not None:
+                aside = {record["sequence"] for record in set_aside}
+                self._begin(lambda: Successor(folder, aside))
+            return None
+        self._thread, ready = None, self._ready
+        if ready is None:  # it failed, and is not tried again
+            shutil.rmtree(self._directory.folder / REQUEST, ignore_errors=True)
+        elif log.synced - ready.done > MOST_BEHIND:
+            self._begin(lambda: ready)
+        else:
+            self._ready, self.failure = None, ""
+            return ready
+        return None
+
+    def _begin(self, find: Callable[[], Successor]) -> None:
+        def run() -> None:
+            self._ready = None
+            try:
+                found = find()
+                found.follow(self._directory.log)
+                self._ready = found
+            except Exception as error:
+                self.failure = f"{type(error).__name__}: {error}"
+
+        self._thread = threading.Thread(target=run, name="tdlg-successor", daemon=True)
+        self._thread.start()
+
+
+def replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], NDArray[np.float64]]]:
+    """Replay records with a scorer alone; gives the ids and values of the new events of each record."""
+    unit = Outcome(scorer.model, scorer.clock).unit
+    for record in records:
+        events = events_of(record, unit)
+        if events:
+            read = scorer.read(events)[0]
+            scores = scorer.process(read)
+            new = np.flatnonzero(~scores.repeated)
+            yield [read.ids[k] for k in new], scores.values[new]
+        for given in labels_of(record):
+            learn_label(scorer, given["id"], given["label"], given["time"])
+        for id in withdrawn_by(record):
+            if scorer.knows(id):
+                scorer.withdraw(id)
+
+
+def learn_label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
+    """Learn a label, unless it was refused when it came."""
+    with suppress(TdlgError):
+        scorer.label(id, label, time)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def fingerprint_of(file: Path) -> str:
+    """What identifies the model in a file: a checksum of all its bytes."""
+    try:
+        with open(file, "rb") as opened:
+            digest = hashlib.file_digest(opened, "sha256")
+    except OSError as error:
+        raise ParameterError(f"{file}: the model cannot be read: {error.strerror}.", parameter="model") from error
+    return f"sha256 {digest.hexdigest()}"
+
+
+@contextmanager
+def model_file(model: Any) -> Iterator[Path | None]:
+    """The file of a model; a fitted model is written into a temporary one."""
+    if model is None or not hasattr(model, "save"):
+        yield None if model is None else as_path(model)
+        return
+    with TemporaryDirectory() as folder:
+        model.save(Path(folder) / MODEL)
+        yield Path(folder) / MODEL
