@@ -169,7 +169,7 @@ def usual_at(names: list[str], role: str) -> list[int]:
             stems = [name.removesuffix(ending) if name.endswith(ending) else "" for name in plain]
             found = [k for k, stem in enumerate(stems) if stem in usual and (not ending or len(stem) > 1)]
             if found:
-                return [k for k in found if names[k] == role] or found  # the name itself is preferred to others
+                return found
     return []
 
 
@@ -188,6 +188,7 @@ def _by_usual_names(source: Source, at: dict[str, int]) -> dict[str, int]:
             continue
         usual = usual_at(source.names, role)
         found = [k for k in usual if k not in at.values()]
+        found = [k for k in found if source.names[k] == role] or found  # the name itself is preferred to others
         if len(found) == 1:
             at[role] = found[0]
         elif found:
