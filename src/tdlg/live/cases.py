@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -26,6 +27,7 @@ Node = list[int]  # the number of its newest event, and how many events it has
 Status = Literal["open", "confirmed", "dismissed", "expired", "all"]
 
 WITH_COLUMNS = 1000  # latest events whose columns are kept
+LINES_AT_ONCE = 5000  # events whose lines are saved together
 MOST_ALERTS = 10_000  # older ones are dropped
 MOST_CHANGES = 10_000
 SAVED = (
@@ -176,7 +178,10 @@ class RecentEvents:
         columns = {name: at for at, name in enumerate(("numbers", "", "ticks", "score", "late", "values")) if name}
         return {
             "n_added": np.array(self.n_added),
-            "lines": lambda: np.frombuffer(b"\n".join(map(_line, (event[1] for event in events))), np.uint8),
+            **{
+                f"lines.{k // LINES_AT_ONCE}": partial(_lines, [event[1] for event in events[k : k + LINES_AT_ONCE]])
+                for k in range(0, len(events), LINES_AT_ONCE)
+            },
             **{name: lambda at=at: np.array([event[at] for event in events]) for name, at in columns.items()},
             "labelled": np.array([k for k, _, _ in labelled], np.int64),
             "labels": np.frombuffer(encode([label for _, label, _ in labelled]).encode(), np.uint8),
@@ -186,8 +191,10 @@ class RecentEvents:
     @classmethod
     def restored(cls, capacity: int, bipartite: bool, arrays: SavedArrays) -> RecentEvents:
         """The store with these arrays; with a smaller capacity, the newest events."""
-        recent, text = cls(capacity, bipartite), arrays["lines"].tobytes()
-        lines = text.split(b"\n") if text else []
+        recent, lines = cls(capacity, bipartite), []
+        for name in ["lines"] if "lines" in arrays else [name for name in arrays if name.startswith("lines.")]:
+            text = arrays[name].tobytes()
+            lines += text.split(b"\n") if text else []
         columns = (arrays[name].tolist() for name in ("ticks", "values", "score", "late"))
         events = [
             StoredEvent(0, event["id"], event["src"], event["dst"], ticks, line, tuple(values), score, late)
@@ -205,8 +212,9 @@ class RecentEvents:
         return recent
 
 
-def _line(stored: Any) -> bytes:
-    return stored if isinstance(stored, bytes) else encode(stored_content(stored)).encode()
+def _lines(stored: list[Any]) -> NDArray[np.uint8]:
+    lines = [one if isinstance(one, bytes) else encode(stored_content(one)).encode() for one in stored]
+    return np.frombuffer(b"\n".join(lines), np.uint8)
 
 
 # ---- alerts

@@ -35,7 +35,16 @@ from tdlg.live.records import (
     events_payload,
     labels_payload,
 )
-from tdlg.live.replay import MODEL, Successor, Takeover, fingerprint_of, model_file, restored_state, start_generation
+from tdlg.live.replay import (
+    MODEL,
+    Successor,
+    Takeover,
+    fingerprint_of,
+    model_file,
+    no_garbage_collection,
+    restored_state,
+    start_generation,
+)
 from tdlg.live.state import Answer, LabelAnswer, LiveState, Settings, check_options, locked
 from tdlg.live.store import Generation, StateDirectory, array_steps, write_arrays
 from tdlg.persist.model import load_model
@@ -230,7 +239,8 @@ class LiveModel:
                 self._switch(successor)
                 return True
             if self._writing is None and self._is_due:
-                arrays, self._is_due = self._state.arrays(copy=True), False
+                with no_garbage_collection():
+                    arrays, self._is_due = self._state.arrays(copy=True), False
                 steps = self._directory.snapshot_steps(
                     self._directory.log.synced, lambda path: array_steps(path, arrays)
                 )

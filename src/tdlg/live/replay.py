@@ -145,7 +145,7 @@ def _replay(
 ) -> tuple[LiveState, int, dict[str, Any] | None]:
     """Replay the log; the state, the number of events and labels, and what is to be set aside if a record fails."""
     n_replayed, aside = 0, {record["sequence"] for record in state.set_aside}
-    with _no_garbage_collection():
+    with no_garbage_collection():
         for record in directory.log.replay(after):
             if record.sequence in aside:
                 continue
@@ -263,7 +263,7 @@ def learn_label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
     was_on = gc.isenabled()
     gc.disable()
