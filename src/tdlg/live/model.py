@@ -220,15 +220,8 @@ class LiveModel:
         A snapshot is then written in steps: its content is copied at once, about as fast as memory can be copied, and then
         written while events are scored.
 
-        Parameters
-        ----------
-        seconds
-            The time to work. A step takes a few milliseconds, and at least one is done.
-
-        Returns
-        -------
-        bool
-            Whether there is more to do.
+        It works for about these seconds, and for at least one step. It also lets a model take over that `refit` left. Returns
+        whether there is more to do.
         """
         if self._failure is not None:
             return False
@@ -339,10 +332,7 @@ class LiveModel:
         progress
             A function that is called with the number of rows that are done, and of all rows.
 
-        Returns
-        -------
-        list of Answer
-            One answer per row in the same order.
+        One answer per row is returned, in the same order.
         """
         scorer = self._state.scorer
         edges = scorer.edges_of(X, y, label_time)
@@ -416,10 +406,7 @@ class LiveModel:
         ids
             The ids of the events.
 
-        Returns
-        -------
-        list of LabelAnswer
-            One answer per id in the same order; the error of an unknown or expired id is an `UnknownEventError`.
+        One answer per id is returned; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
         answers, known = to_withdraw(self._state, [plain(id) for id in ids])
