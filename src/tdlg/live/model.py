@@ -217,11 +217,9 @@ class LiveModel:
     def work(self, seconds: float = 0.005) -> bool:
         """Do a part of what is due besides events; call it between events after setting `in_steps`.
 
-        A snapshot is then written in steps: its content is copied at once, about as fast as memory can be copied, and then
-        written while events are scored.
-
-        It works for about these seconds, and for at least one step. It also lets a model take over that `refit` left. Returns
-        whether there is more to do.
+        A snapshot is then copied at once, and written in steps while events are scored.
+        It works for about these seconds, at least one step, and also lets a model take over that `refit` left. Returns whether
+        there is more to do.
         """
         if self._failure is not None:
             return False
@@ -312,7 +310,7 @@ class LiveModel:
         position: Any = None,
         progress: Callable[[int, int], object] = lambda done, n: None,
     ) -> list[Answer]:
-        """Score and learn the rows of a table, in the order of time; each sees all that came before.
+        """Score and learn the rows of a table, in the order of time; the answers are in that of the rows.
 
         Rows that came before are recognised by their ids, and a label that such a row has now is learnt: before the new
         rows if it is given when the labels became known, else after them, since it then becomes known now.
@@ -331,8 +329,6 @@ class LiveModel:
             Where the source stands after these rows, see `submit`.
         progress
             A function that is called with the number of rows that are done, and of all rows.
-
-        One answer per row is returned, in the same order.
         """
         scorer = self._state.scorer
         edges = scorer.edges_of(X, y, label_time)
