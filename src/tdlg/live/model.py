@@ -217,9 +217,8 @@ class LiveModel:
     def work(self, seconds: float = 0.005) -> bool:
         """Do a part of what is due besides events; call it between events after setting `in_steps`.
 
-        A snapshot is then copied at once, and written in steps while events are scored.
-        It works for about these seconds, at least one step, and also lets a model take over that `refit` left. Returns whether
-        there is more to do.
+        A snapshot is then copied at once and written in steps, and a model that `refit` left takes over. It works for about
+        these seconds, and returns whether there is more to do.
         """
         if self._failure is not None:
             return False
