@@ -217,18 +217,8 @@ class LiveModel:
     def work(self, seconds: float = 0.005) -> bool:
         """Do a part of what is due besides events; call it between events after setting `in_steps`.
 
-        A snapshot is then written in steps: its content is copied at once, about as fast as memory can be copied, and then
-        written while events are scored.
-
-        Parameters
-        ----------
-        seconds
-            The time to work. A step takes a few milliseconds, and at least one is done.
-
-        Returns
-        -------
-        bool
-            Whether there is more to do.
+        A snapshot is then copied at once and written in steps, and a model that `refit` left takes over. It works for about
+        these seconds, and returns whether there is more to do.
         """
         if self._failure is not None:
             return False
@@ -319,7 +309,7 @@ class LiveModel:
         position: Any = None,
         progress: Callable[[int, int], object] = lambda done, n: None,
     ) -> list[Answer]:
-        """Score and learn the rows of a table, in the order of time; each sees all that came before.
+        """Score and learn the rows of a table, in the order of time; the answers are in that of the rows.
 
         Rows that came before are recognised by their ids, and a label that such a row has now is learnt: before the new
         rows if it is given when the labels became known, else after them, since it then becomes known now.
@@ -338,11 +328,6 @@ class LiveModel:
             Where the source stands after these rows, see `submit`.
         progress
             A function that is called with the number of rows that are done, and of all rows.
-
-        Returns
-        -------
-        list of Answer
-            One answer per row in the same order.
         """
         scorer = self._state.scorer
         edges = scorer.edges_of(X, y, label_time)
@@ -416,10 +401,7 @@ class LiveModel:
         ids
             The ids of the events.
 
-        Returns
-        -------
-        list of LabelAnswer
-            One answer per id in the same order; the error of an unknown or expired id is an `UnknownEventError`.
+        One answer per id is returned; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
         answers, known = to_withdraw(self._state, [plain(id) for id in ids])
