@@ -215,7 +215,7 @@ def test_a_newer_version_says_which_is_needed(saved):
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 6.*pip install \. in it"):
+    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 7.*pip install \. in it"):
         load_model(saved)
 
 
@@ -227,7 +227,7 @@ def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
 
     rewritten(saved, older)
     with pytest.raises(
-        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 6\. .*Fit the model again"
+        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 7\. .*Fit the model again"
     ):
         load_model(saved)
 

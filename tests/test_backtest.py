@@ -255,6 +255,7 @@ class TestLearningCurve:
         )
         assert curve.filter(history="all")["days"].null_count() == len(BACKTESTED)
 
+    @pytest.mark.filterwarnings("ignore:Only 19 of the:tdlg.exceptions.TdlgWarning")  # in 28 days
     @pytest.mark.parametrize("days", [28, 56])
     def test_a_history_is_a_backtest_of_the_last_days(self, days):
         edges, start = payments(3000), np.datetime64("2025-05-01")

@@ -151,7 +151,7 @@ class TestVectors:
 def test_without_gensim_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gensim", None)
     monkeypatch.setitem(sys.modules, "gensim.models", None)
-    with pytest.raises(ImportError, match=r'pip install "\.\[compare\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\./paper\[deep\]"'):
         CTDNE().embed(TemporalEdges([0], [1], [0]))
 
 

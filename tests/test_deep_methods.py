@@ -463,13 +463,13 @@ def test_unit_scale_of_nothing():
 def test_without_torch_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     for method in SMALL_METHODS.values():
-        with pytest.raises(ImportError, match=r'pip install "\.\[compare\]"'):
+        with pytest.raises(ImportError, match=r'pip install "\./paper\[deep\]"'):
             vectors_of(method, SPARSE)
 
 
 def test_the_modules_load_without_torch():
     names = ", ".join(
-        f"tdlg.methods.{name}" for name in ("dyngem", "dyrep", "evolvegcn", "gcrn", "vgrnn", "torch_parts")
+        f"tdlg_paper.baselines.{name}" for name in ("dyngem", "dyrep", "evolvegcn", "gcrn", "vgrnn", "torch_parts")
     )
     code = f"import {names}, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -101,7 +101,8 @@ def test_kill_between_steps(tmp_path, n_steps):
     LiveModel.open(tmp_path / "live", classifier()).close()
     shutil.copytree(tmp_path / "live", tmp_path / "alone")
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "live"), str(n_steps)]
-    assert subprocess.run(command, check=False).returncode == -9
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # of this process, with the folder of tests
+    assert subprocess.run(command, check=False, env=environment).returncode == -9
     with LiveModel.open(tmp_path / "alone") as live:
         live.submit(events(range(500, 600)))
         live.submit([event(600)])

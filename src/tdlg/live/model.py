@@ -401,7 +401,10 @@ class LiveModel:
         ids
             The ids of the events.
 
-        One answer per id is returned; the error of an unknown or expired id is an `UnknownEventError`.
+        Returns
+        -------
+        list
+            One answer per id; the error of an unknown or expired id is an `UnknownEventError`.
         """
         self._check()
         answers, known = to_withdraw(self._state, [plain(id) for id in ids])
