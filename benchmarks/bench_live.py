@@ -93,7 +93,8 @@ def as_they_come(claim):
             assert np.abs(few - model.predict_proba(new[: 2 * BATCH])).max() < 1e-9
             rate = rates[name, two_ends] = BATCH / median(seconds(lambda: scorer.score_update(b)) for b in batches[2:])
             with_or_without = "with" if two_ends else "without"
-            note = f"{scorer.n_nodes:,} nodes, {scorer.nbytes / scorer._engine.n_keys:.0f} bytes per key"
+            n_keys = sum(sums.n for sums in scorer._engine.running._all_sums if sums is not None)
+            note = f"{scorer.n_nodes:,} nodes, {scorer.nbytes / n_keys:.0f} bytes per key"
             what = f"{name}, events a second {with_or_without} similarity columns"
             claim.check(what, rate, bars[name, two_ends], at_least=True, note=note)
             events = events_of(new[N_BATCHES * BATCH : N_BATCHES * BATCH + N_SINGLE])
