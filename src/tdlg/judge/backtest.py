@@ -330,12 +330,9 @@ def _models(models: Mapping[str, Any] | None, day: float, seed: Any) -> Mapping[
     """The models given, or the usual three."""
     if models is not None:
         return models
-    found = (
-        Propagation(random_state=seed),
-        LabelRates(random_state=seed),
-        Windows(tuple(days * day for days in WINDOWS)),
-    )
-    return {model.name: model.set_params(random_state=seed) for model in found}
+    widths = tuple(days * day for days in WINDOWS)
+    usual = Propagation(random_state=seed), LabelRates(random_state=seed), Windows(widths, random_state=seed)
+    return {model.name: model for model in usual}
 
 
 def _scores(period: _Period, models: Mapping[str, Any]) -> list[Floats]:
