@@ -1,13 +1,15 @@
-# Needs Python 3.11, 3.12 or 3.13 and GNU make; everything else goes into .venv. `make help` lists the targets.
+# Needs Python 3.11 or newer and GNU make; everything else goes into .venv. `make help` lists the targets.
 #   PYTHON=...        the interpreter to make .venv with      PYTEST_ARGS=...   more arguments for pytest
 #   TDLG_DATA=...     the folder with the real data sets      NAME=...          recipes for make reproduce, all if not given
 #   PYTHONS=...       the versions for make test-pythons, each of which gets its own .venv-<version>
 
 VENV := .venv
-PYTHONS := 3.11 3.12 3.13
+PYTHONS := 3.11 3.12 3.13 3.14 3.15
 PY := $(VENV)/bin/python
-INSTALL := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt
-SETTINGS := pyproject.toml $(wildcard paper/pyproject.toml) constraints.txt
+VERSIONS := $(if $(LOWEST),$(VENV)/lowest.txt,constraints.txt)
+INSTALL = $(PY) -m pip install -qq --disable-pip-version-check -c $(VERSIONS)
+PROJECTS := pyproject.toml $(wildcard paper/pyproject.toml)
+SETTINGS := $(PROJECTS) $(VERSIONS)
 
 ifndef TDLG_DATA
 ifneq ($(wildcard ../shared/data),)
@@ -15,9 +17,10 @@ export TDLG_DATA := $(abspath ../shared/data)
 endif
 endif
 
+unexport PYTHONDONTWRITEBYTECODE  # else each worker, and each process that a test starts, compiles all sources again
 .DEFAULT_GOAL := help
 .NOTPARALLEL:  # two pips in one environment would disturb each other
-.PHONY: help demo test test-pythons test-heavy lint format bench reproduce leakage payments ranking docs clean chromium
+.PHONY: help demo test test-paper doctest test-pythons test-lowest test-heavy lint format bench reproduce leakage payments ranking docs clean chromium
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -25,8 +28,14 @@ help:  ## list the targets
 demo: $(VENV)/.core  ## install the package, run the demo, write a report to open
 	@$(VENV)/bin/tdlg demo
 
-test: $(VENV)/.dev  ## run every test this machine can; the others skip with a reason
-	@$(PY) -m pytest -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+test: $(VENV)/.dev  ## run the tests of the package; those of test-heavy skip with a reason
+	@TDLG_LIGHT=1 $(PY) -m pytest tests --ignore tests/paper -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+
+test-paper: $(VENV)/.dev  ## run the tests of paper/
+	@TDLG_LIGHT=1 $(PY) -m pytest tests/paper -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+
+doctest: $(VENV)/.dev  ## run the examples in docstrings, README.md and docs/
+	@$(PY) -m pytest src paper README.md docs -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
 
 # A version is looked for on the path, in pyenv's and uv's folders and where systems put it; each candidate is tried, as a
 # shim of pyenv fails for versions that are not activated.
@@ -42,7 +51,7 @@ test-pythons:  ## run the tests on every supported Python that this machine has
 	  done; \
 	  if [ -z "$$python" ]; then summary="$${summary}Python $$version: not found\n"; continue; fi; \
 	  found=yes; echo "== Python $$version"; \
-	  if $(MAKE) --no-print-directory VENV=.venv-$$version PYTHON="$$python" test; \
+	  if $(MAKE) --no-print-directory VENV=.venv-$$version$(LOWEST) PYTHON="$$python" test; \
 	  then summary="$${summary}Python $$version: passed\n"; \
 	  else summary="$${summary}Python $$version: failed\n"; failed=yes; fi; \
 	done; \
@@ -50,8 +59,12 @@ test-pythons:  ## run the tests on every supported Python that this machine has
 	if [ -z "$$found" ]; then echo "No tests were run: install one of these versions."; exit 1; fi; \
 	[ -z "$$failed" ]
 
+# What the oldest versions themselves call deprecated by now is no error.
+test-lowest:  ## run the tests on Python 3.11 with the lowest versions that pyproject.toml allows
+	@$(MAKE) --no-print-directory test-pythons PYTHONS=3.11 LOWEST=-lowest PYTEST_ARGS='-W ignore::DeprecationWarning $(PYTEST_ARGS)'
+
 test-heavy: $(VENV)/.heavy chromium  ## install PyTorch and Chromium, run the tests that need them or real data
-	@TDLG_NO_SKIPS=1 $(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal -m needs $(PYTEST_ARGS)
+	@TDLG_NO_SKIPS=1 $(PY) -m pytest -n auto --maxprocesses 2 --dist worksteal -m heavy $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## ruff and mypy
 	@$(PY) -m ruff check .
@@ -71,18 +84,18 @@ bench: $(VENV)/.dev  ## check every claim in benchmarks/
 	if [ -n "$$not_run" ]; then echo "not all run, for want of data or packages:$$not_run"; fi; \
 	if [ -n "$$failed" ]; then echo "with claims that do not hold:$$failed"; exit 1; fi
 
-reproduce: $(VENV)/.compare  ## measure the paper's tables and figures into results/, write docs/reproduction.md
-	@$(PY) -m tdlg_paper $(NAME) --folder results --page docs/reproduction.md
-	@if [ -z "$(NAME)" ]; then $(PY) -m tdlg_paper --protocol notebook --folder results --page docs/reproduction.md; fi
+reproduce: $(VENV)/.compare  ## measure the paper's tables and figures into results/ and docs/results.md
+	@$(PY) -m tdlg_paper $(NAME)
+	@if [ -z "$(NAME)" ]; then $(PY) -m tdlg_paper --protocol notebook; fi
 
-leakage: $(VENV)/.compare  ## measure the table of docs/evaluation-without-leakage.md
-	@$(PY) -m tdlg_paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png
+leakage: $(VENV)/.compare  ## measure the table of docs/evaluate.md
+	@$(PY) -m tdlg_paper leakage
 
-payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv, write docs/payments.md
-	@$(PY) -m tdlg_paper.payments
+payments: $(VENV)/.dev  ## measure payments, attacks and bans into results/payments.csv and docs/results.md
+	@$(PY) -m tdlg_paper payments
 
-ranking: $(VENV)/.dev  ## measure the ranking of the next partner into results/ranking.csv, write docs/ranking.md
-	@$(PY) -m tdlg_paper.ranking
+ranking: $(VENV)/.dev  ## measure the ranking of the next partner into results/ranking.csv and docs/results.md
+	@$(PY) -m tdlg_paper ranking
 
 docs: $(VENV)/.docs  ## build the pages of docs/ into site/; a warning fails
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict  # its --quiet would not count warnings
@@ -92,17 +105,21 @@ clean:  ## remove .venv, .venv-* and whatever the tools left
 	@find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # A python3.13 on the path may be a mere shim that fails, or a Python without venv: so each is tried.
-FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+FITS := import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))
 
 $(VENV)/.made:
-	@for python in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	@for python in $(PYTHON) python3 $(addprefix python,$(PYTHONS)); do \
 	  if "$$python" -c '$(FITS)' >/dev/null 2>&1; then \
 	    echo "making $(VENV) with $$("$$python" --version)"; \
 	    "$$python" -m venv --clear $(VENV) && touch $@; exit; \
 	  fi; \
 	done; \
-	echo "No Python 3.11, 3.12 or 3.13 with venv found (on Debian: the package python3-venv)."; \
+	echo "No Python 3.11 or newer with venv found (on Debian: the package python3-venv)."; \
 	echo "Hint: make PYTHON=/path/to/python3 $(MAKECMDGOALS)"; exit 1
+
+$(VENV)/lowest.txt: $(PROJECTS) | $(VENV)/.made
+	@$(PY) -c 'import re; print(*(f"{name}=={low}" for path in "$(PROJECTS)".split() \
+	  for name, low in re.findall(r"\"([\w-]+)(?:\[\w+\])?>=([\d.]+)", open(path).read())), sep="\n")' > $@
 
 $(VENV)/.core: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg"
@@ -126,7 +143,8 @@ $(VENV)/.dev: $(SETTINGS) | $(VENV)/.made
 
 $(VENV)/.heavy: $(SETTINGS) | $(VENV)/.made
 	@echo "installing tdlg with all its extras; PyTorch is large"
-	@$(INSTALL) -e ".[dev,pyg,docs]" -e "./paper[deep]"
+	@$(INSTALL) -e ".[dev,pyg,docs,notebooks]" -e "./paper[deep]"
+	@$(INSTALL) --no-deps axe-playwright-python  # of which the script of axe-core is used
 	@touch $@ $(VENV)/.core $(VENV)/.dev $(VENV)/.docs
 
 chromium:

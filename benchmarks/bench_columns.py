@@ -80,7 +80,7 @@ def beside_lightgbm(claim):
         claim.check(what, ours / theirs, 5.0, note=f"{ours:.2f} s against {theirs:.2f} s")
 
 
-@claim("DARPA's 4.6 million connections are scored without labels in 5 seconds of CPU; AUC of attacks at least 0.955.")
+@claim("DARPA's 4.6 million connections are scored without labels in 5 seconds of CPU; AUC of attacks at least 0.980.")
 def bursts_of_darpa(claim):
     with zipfile.ZipFile(data_file("darpa.zip")) as archive:
         text = io.BytesIO(archive.read(archive.namelist()[0]))
@@ -93,7 +93,7 @@ def bursts_of_darpa(claim):
     detector = BurstDetector().fit(edges)
     seconds = process_time() - start
     auc = roc_auc_score((attack != "-").to_numpy(), -detector.scores_)
-    claim.check("AUC", auc, 0.955, at_least=True, note=f"{detector.fast_!r}, {detector.slow_!r}")
+    claim.check("AUC", auc, 0.98, at_least=True, note=f"{detector.fast_!r}, {detector.slow_!r}")
     claim.check("seconds of CPU", seconds, 5)
 
 

@@ -1,4 +1,4 @@
-"""Tables that are larger than memory: payments_on_disk, within_two_gigabytes, info_predicts.
+"""Tables that are larger than memory: payments_on_disk, memory_beside_disk, within_two_gigabytes, info_predicts.
 
 `bench_files.py payments_on_disk 1000000 10000000 100000000` is the full run of the first claim: an hour of both cores,
 25 GB of disk in the folder that TDLG_SCRATCH names, else in the system's temporary one. What it measured is added to
@@ -10,12 +10,15 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 
 import numpy as np
 from _bench import Watch, apart, claim, machine, main, memory, part, power_law, work_folder
 
 from tdlg import LineGraph, PropagationClassifier, scan_edges, write_payments
 from tdlg.memory import free_bytes
+from tdlg.models.fits import MOST_IN_MEMORY
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from limited import run_limited
@@ -110,6 +113,42 @@ def payments_on_disk(claim, *sizes):
         claim.check(f"{what}: processor time per edge, largest against smallest", values[-1] / values[0], 2.5)
 
 
+@claim(
+    "Below the size at which tables go to disk, memory with similarity features takes at most twice the processor time."
+)
+def memory_beside_disk(claim, n_edges=MOST_IN_MEMORY, turns=1):
+    found = {"in memory": [], "on disk": []}
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
+        table, output = Path(scratch) / "payments.parquet", Path(scratch) / "out.parquet"
+        write_payments(table, n_edges, 0, hubs=10)
+        command = [
+            sys.executable,
+            "-m",
+            "tdlg",
+            "classify",
+            str(table),
+            "--label",
+            "fraud",
+            "-o",
+            str(output),
+            "--quiet",
+        ]
+        for _ in range(turns):
+            for name, asked in zip(found, (["--two-ends"], ["--memory", str(free_bytes() // 2)]), strict=True):
+                start = perf_counter()
+                ended = run_limited([*command, *asked], free_bytes(), work_folder(output))
+                seconds = perf_counter() - start
+                claim.check(f"{name}: exit code", abs(ended.code), 0)
+                found[name].append(ended.cpu_seconds)
+                print(
+                    f"  {n_edges:,} payments {name}: {seconds:.0f} s, {ended.cpu_seconds:.0f} processor seconds,",
+                    end=" ",
+                )
+                print(f"{ended.peak_bytes / 2**30:.2f} GiB")
+                output.unlink()
+    claim.check("memory over disk", median(found["in memory"]) / median(found["on disk"]), 2)
+
+
 @claim("Thirty million payments are classified within 2 GiB of resident memory, above which the process is killed.")
 def within_two_gigabytes(claim, n_edges=30_000_000):
     with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
@@ -127,8 +166,8 @@ def within_two_gigabytes(claim, n_edges=30_000_000):
 @claim("`tdlg info` predicts memory and temporary files of classify on disk within a factor of two. Limit of 4 GB.")
 def info_predicts(claim, *sizes):
     from tdlg.engines.executors import opened_engine
-    from tdlg.engines.run import Limits
-    from tdlg.engines.summary import summarise
+    from tdlg.engines.run import MemoryLimits
+    from tdlg.engines.table import summarise_table
     from tdlg.models.files import needs_of_file
 
     with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
@@ -137,7 +176,10 @@ def info_predicts(claim, *sizes):
             write_payments(path, n_edges, 0, hubs=10)
             edges = scan_edges(path, label="fraud", features=features)
             with opened_engine(None) as threads:
-                seen, limits = summarise(threads, edges, edges.blocks(500_000)), Limits.of(threads, 4 * 10**9)
+                seen, limits = (
+                    summarise_table(threads, edges, edges.blocks(500_000)),
+                    MemoryLimits.of(threads, 4 * 10**9),
+                )
             needs = needs_of_file(edges, seen, sum(seen.missing), 2, limits)
             found = apart(classified, path, f"{scratch}/out.parquet", 4 * 10**9, *features)
             disk = max(step["disk_bytes"] for step in found["steps"].values())

@@ -45,11 +45,11 @@ def ten_million_rows(claim, n=10_000_000):
 def by_buckets(table, folder, n_keys):
     from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, partition
     from tdlg.engines.executors import run_all
-    from tdlg.engines.summary import LabelCodes, summarise
+    from tdlg.engines.table import LabelCodes, summarise_table
 
     edges = scan_edges(table, label="fraud")
     blocks, engine = edges.blocks(BLOCK), ThreadPoolExecutor(2)
-    clock = summarise(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
+    clock = summarise_table(engine, edges, blocks[:1] + blocks[-1:]).clock  # the payments are in the order of time
     form, n_buckets = RecordForm(edges.n_rows, clock, False, 2), -(-edges.n_rows // BUCKET)
     buckets = Buckets(str(folder), form, tuple(COLUMNS)[:n_keys], n_buckets, len(blocks))
     labels = LabelCodes((0, 1), (0, 1))

@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from tdlg import Laplace, LineGraph, TemporalEdges, make_payments
-from tdlg.judge.results import read_results, summarise
+from tdlg.judge.run import read_results, summarise
 from tdlg.linegraph.exponentials import _fit_exponentials, product_error
 from tdlg.live.model import LiveModel
 from tdlg.serve.demo import fit_on_past, steps
@@ -261,7 +261,7 @@ def draw_bounds(ax: Any) -> None:
     ax.set_yticks([], minor=True)
 
 
-QUESTIONS = {"edge classification": "labels missing at random", "chronological, frozen": "labels end, then forecast"}
+QUESTIONS = {"edge classification": "labels missing at random", "forecast": "labels end, then forecast"}
 
 
 def draw_bandwidths(plt: Any) -> Any:

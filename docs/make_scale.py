@@ -3,11 +3,12 @@
 import csv
 from pathlib import Path
 
+from tdlg_paper.tables import write_sections
+
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results" / "scale.csv"
 PAGE = HERE / "scale.md"
 Rows = dict[tuple[str, int], dict[str, str]]
-START, END = "<!-- measured -->", "<!-- end -->"
 FIFTY = "50 products"
 STEPS = {
     "reading": "reading: labels, times, statistics",
@@ -53,7 +54,7 @@ def lines_of(rows: Rows, title: str, field: str, steps: dict[str, str], unit: fl
     return lines
 
 
-def table(rows: Rows) -> str:
+def table(rows: Rows) -> list[str]:
     """Processor time, memory and temporary files of each step."""
     classify = {what: words for what, words in STEPS.items() if "line graph" not in words}
     every = {"all classify": "classify, all", FIFTY: "line graph: 50 products"}
@@ -64,7 +65,7 @@ def table(rows: Rows) -> str:
     lines += lines_of(rows, "temporary files, bytes per edge at the peak", "disk_bytes", classify, 1, per_edge=True)
     lines += lines_of(rows, "memory, GB", "peak_bytes", every, 1e9, per_edge=False)
     machines = ", ".join(dict.fromkeys(row["machine"] for row in rows.values()))
-    return "\n".join([*lines, "", f"Machine: {machines}."])
+    return [*lines, "", f"Machine: {machines}."]
 
 
 def draw(rows: Rows) -> None:
@@ -90,9 +91,7 @@ def draw(rows: Rows) -> None:
 def main() -> None:
     """Write both."""
     rows = measured()
-    before, _, rest = PAGE.read_text().partition(START)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{START}\n{table(rows)}\n{END}{after}")
+    write_sections(PAGE, {"scale": table(rows)})
     draw(rows)
 
 

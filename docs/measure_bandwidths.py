@@ -12,7 +12,7 @@ from tdlg import Gaussian, Laplace
 from tdlg.datasets import load_dataset
 from tdlg.judge.methods import TDLG
 from tdlg.judge.run import evaluate
-from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
+from tdlg.judge.trials import EdgeClassification, ForecastClassification
 
 ROWS = Path(__file__).parents[1] / "results" / "bandwidth-by-question.csv"
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
@@ -23,7 +23,7 @@ def main() -> None:
     """Measure what is not in the file yet; escorts as the bipartite network that it is."""
     for dataset in DATASETS:
         edges = load_dataset(dataset, bipartite=True if dataset == "escorts" else None)
-        for task in (EdgeClassification(edges), ChronologicalClassification(edges)):
+        for task in (EdgeClassification(edges), ForecastClassification(edges)):
             for decay in (kind(relative=width) for kind in (Gaussian, Laplace) for width in WIDTHS):
                 print(dataset, task.name, decay, flush=True)
                 evaluate(TDLG(decay), task, trials=3, dataset=dataset, path=ROWS, any_version=True)

@@ -61,7 +61,7 @@ def main() -> None:
         show(name, gaps.label, model.predict_proba(gaps)[:, 1])
     rates = make_method("label-rates", random_state=0)
     rates.fit(known)
-    show("label rates by voter and candidate", gaps.label, rates.score(gaps))
+    show("label rates by voter and candidate", gaps.label, rates.decision_function(gaps))
 
 
 def show(name: str, is_against: np.ndarray, score: np.ndarray) -> None:

@@ -44,7 +44,7 @@ def main() -> None:
     rates = make_method("label-rates", stream=True, random_state=0)
     rates.fit(past)
     alerts = top_of_each_week(risk, week)
-    by_rates = top_of_each_week(-rates.score(new), week)  # its scores are high for the second class, trust
+    by_rates = top_of_each_week(-rates.decision_function(new), week)  # its scores are high for the second class, trust
 
     weeks, per_week = np.unique(week, return_counts=True)
     bad_per_week = np.array([is_distrust[week == number].sum() for number in weeks])

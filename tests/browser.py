@@ -7,6 +7,15 @@ import os
 import select
 import subprocess
 import time
+from importlib.resources import files
+
+AUDIT = """
+    axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => {
+        const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+        window.faults = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
+    });
+    0;
+"""
 
 
 class Browser:
@@ -104,6 +113,13 @@ class Browser:
     def requests(self):
         sent = [event["params"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [request["request"]["url"] for request in sent]
+
+    def faults(self):
+        """What axe-core calls serious or critical on the page that is shown."""
+        self.run(files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
+        self.run(f"window.faults = null; {AUDIT}")
+        self.wait("window.faults")
+        return self.run("window.faults")
 
     def screenshot(self):
         return base64.b64decode(self.call("Page.captureScreenshot")["data"])

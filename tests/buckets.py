@@ -17,8 +17,7 @@ from tdlg.engines.buckets import (
     read_columns,
 )
 from tdlg.engines.executors import run_all
-from tdlg.engines.summary import LabelCodes, summarise
-from tdlg.engines.table import scan_edges
+from tdlg.engines.table import LabelCodes, scan_edges, summarise_table
 
 
 def some_table(seed, n=400, n_nodes=12, *, shared=True, floats=False, categories=False, unlabelled=0.3, late=False):
@@ -64,7 +63,7 @@ def column_files(
     options |= {"label": "label", "label_time": "known" if late else None}
     table = scan_edges(path, features=list(features.edges_.feature_names), **options)
     blocks = table.blocks(block)
-    seen = summarise(engine, table, blocks)
+    seen = summarise_table(engine, table, blocks)
     values = sorted(seen.labels)
     labels = LabelCodes(tuple(values), tuple(range(len(values))))
     plan = BucketPlan(features.plan_, features.edges_.time_unit, tuple(samples), dtype=dtype)

@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import shutil
+import signal
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,10 @@ settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 settings.register_profile("search", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
+# In the background of a shell Ctrl-C is ignored, and what a test starts would ignore it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 KERNELS = Path(__file__).parents[1] / "src" / "tdlg" / "_kernels"
 for index in (KERNELS / "__pycache__").glob("*.nbi"):
     if index.stat().st_mtime < max(source.stat().st_mtime for source in KERNELS.glob("*.py")):
@@ -24,7 +29,7 @@ for index in (KERNELS / "__pycache__").glob("*.nbi"):
 SLOW_PAGES = (
     "quickstart.md",
     "index.md",
-    "explanations.md",
+    "explain.md",
 )  # fits of some thousand payments, as readers would run them
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -55,12 +60,16 @@ NEEDS = {
     "gensim": ("gensim", "make test-heavy installs it", lambda: importlib.util.find_spec("gensim")),
     "pyg": ("PyTorch Geometric", "make test-heavy installs it", lambda: importlib.util.find_spec("torch_geometric")),
     "dask": ("Dask", "make test installs it", lambda: importlib.util.find_spec("distributed")),
+    "duckdb": ("DuckDB", "make test installs it", lambda: importlib.util.find_spec("duckdb")),
+    "marimo": ("marimo", "make test-heavy installs it", lambda: importlib.util.find_spec("marimo")),
     "mkdocs": ("mkdocs", "make test-heavy installs it", lambda: importlib.util.find_spec("mkdocs")),
     "chromium": ("Chromium", "make test-heavy installs it", find_chromium),
+    "axe": ("axe-core", "make test-heavy installs it", lambda: importlib.util.find_spec("axe_playwright_python")),
     "node": ("Node.js or Chromium", "apt-get install nodejs", lambda: shutil.which("node") or find_chromium()),
     "time": ("a minute of time", "make test-heavy gives it", lambda: os.environ.get("TDLG_NO_SKIPS") == "1"),
     "data": ("real data", "set TDLG_DATA to the folder that holds it", has_data),
 }
+LIGHT = {"dask", "duckdb"}  # what `make test` installs
 
 
 @pytest.fixture(scope="session")
@@ -85,6 +94,36 @@ def browser(chromium, tmp_path_factory):
     browser = Browser(chromium, tmp_path_factory.mktemp("browser"))
     yield browser
     browser.close()
+
+
+@pytest.fixture(scope="module")
+def service():
+    """A client of one service in this process, around a stand-in for a live model; a start takes a fifth of a second."""
+    from fake_live import FakeLive
+    from serving import serving
+
+    live = FakeLive()
+    with serving(live) as client:
+        client.live = live
+        yield client
+
+
+@pytest.fixture
+def live(service):
+    """The stand-in, as new."""
+    service.live.__init__()
+    return service.live
+
+
+@pytest.fixture
+def client(service, live):
+    """A new connection to the service."""
+    from serving import Client
+
+    client = Client(service.service)
+    client.service = service.service
+    yield client
+    client.close()
 
 
 @contextmanager
@@ -115,6 +154,9 @@ def few_trees_here():
 
 
 def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "heavy: needs what only `make test-heavy` installs, or time, and is a job of its own"
+    )
     config.addinivalue_line("markers", f"needs(*names): skip where one of {', '.join(NEEDS)} is missing")
 
 
@@ -128,6 +170,8 @@ def pytest_collection_modifyitems(items):
         for name in needs_of(item):
             if name not in NEEDS:
                 raise pytest.UsageError(f"{item.nodeid} needs {name!r}. Known: {', '.join(NEEDS)}")
+            if name not in LIGHT:
+                item.add_marker("heavy")
 
 
 def pytest_collection_finish():
@@ -137,6 +181,8 @@ def pytest_collection_finish():
 def pytest_runtest_setup(item):
     for name in needs_of(item):
         noun, remedy, is_there = NEEDS[name]
+        if os.environ.get("TDLG_LIGHT") == "1" and name not in LIGHT:
+            pytest.skip(f"needs {noun}: make test-heavy runs it")
         if not is_there():
             pytest.skip(f"needs {noun}: {remedy}")
 

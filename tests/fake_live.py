@@ -9,8 +9,9 @@ from typing import Any
 
 from sklearn.dummy import DummyClassifier
 
-from tdlg.exceptions import ParameterError
+from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.live.log import LogError
+from tdlg.live.review import ChangeAnswer, Review, new_person, team_statistics
 from tdlg.live.scorer import UnknownEventError
 from tdlg.tables.ids import id_key
 
@@ -28,6 +29,13 @@ class Alert:
     label: Any = None
     decided_at: Any = None
     reason: str = "both ends had frauds"
+    model: str = "generation-0001"
+    version: int = 0
+    by: str = ""
+    at: Any = None
+    dismissal: Any = None
+    assignee: Any = None
+    notes: list[Any] = field(default_factory=list)
     columns: Any = field(default=None, repr=False)
 
 
@@ -55,8 +63,9 @@ class FakeLive:
     def __init__(self, threshold=0.5, features=("amount",)):
         self.threshold, self._features = threshold, features
         self._events, self._alerts, self._changes = ById(), ById(), []
-        self.sequence = 0
+        self.sequence, self.review = 0, Review()
         self.disk_is_full = False
+        self.clock = None
         self.delay = 0.0
         self.batches = []  # the sizes of what was written with one sync
         self.calls = []
@@ -112,6 +121,11 @@ class FakeLive:
         self._log("label", len(labels))
         return [SimpleNamespace(id=given["id"], error=self._labelled(given)) for given in labels]
 
+    def withdraw(self, ids):
+        self._log("withdraw", len(ids))
+        error = UnknownEventError("There is no event with this id.", parameter="id")
+        return [SimpleNamespace(id=id, error=None if self._events.pop(id, None) else error) for id in ids]
+
     def _labelled(self, given):
         id, label = given["id"], given["label"]
         if id not in self._events:
@@ -123,12 +137,58 @@ class FakeLive:
             alert.label = label
             alert.status = "open" if label is None else "confirmed" if label else "dismissed"
             alert.decided_at = None if label is None else max(e["time"] for e in self._events.values())
+            alert.by, alert.at, alert.dismissal = "", None, None
             self._note("decision", alert)
         return None
 
     def _note(self, kind, alert):
         self.sequence += 1
+        alert.version = self.sequence
         self._changes.append({"sequence": self.sequence, "kind": kind, "id": alert.id, "status": alert.status})
+
+    # ---- reviewers
+
+    @property
+    def people(self):
+        return self.review.people
+
+    def add(self, *names, role="analyst"):
+        """Add reviewers; their tokens."""
+        tokens = []
+        for name in names:
+            action, token = new_person(name, role)
+            self.act(action)
+            tokens.append(token)
+        return tokens
+
+    def decide(self, changes, by=""):
+        self._log("decide", len(changes))
+        return [self._decided(change, by) for change in changes]
+
+    def _decided(self, change, by):
+        id = change.get("id")
+        alert = self._alerts.get(id)
+        try:
+            if alert is None:
+                raise UnknownEventError(f"There is no alert with the id {id!r}.", parameter="id")
+            self.review.check_change(alert, change, by)
+            if "label" in change and (error := self._labelled(change)):
+                raise error
+        except TdlgError as error:
+            return ChangeAnswer(id, error=error)
+        entry = {"by": by, "at": "2025-06-01T00:00:00Z", **change}
+        self.review.learn_change(entry, alert, SimpleNamespace(changed=lambda alert: self._note("change", alert)))
+        return ChangeAnswer(id, alert)
+
+    def act(self, action, by=""):
+        self.review.check_action(action)
+        self.review.learn_action({"until": None, **action, "by": by, "at": "2025-06-01T00:00:00Z"})
+
+    def team(self):
+        return self.review.team(0.0)
+
+    def audit(self, limit=100):
+        return [*self.review.audit][::-1][:limit]
 
     # ---- what is known
 
@@ -164,8 +224,16 @@ class FakeLive:
         self.calls.append("reason")
         return "both ends had frauds"
 
-    def alerts(self, status="open", limit=50, before=None, explained=True):
-        found = [a for a in reversed(self._alerts.values()) if status in ("all", a.status)]
+    def alerts(self, status="open", limit=50, before=None, explained=True, where=None, order="newest"):
+        statuses = ("confirmed", "dismissed") if status == "decided" else (status,)
+        found = [
+            a
+            for a in reversed(self._alerts.values())
+            if (status == "all" or a.status in statuses) and (where is None or where(a))
+        ]
+        found = sorted(
+            found, key={"newest": lambda a: -a.sequence, "highest": lambda a: -a.score}.get(order, lambda a: -a.version)
+        )
         return [a for a in found if before is None or a.sequence < before][:limit]
 
     def node(self, id, limit=100):
@@ -197,6 +265,7 @@ class FakeLive:
             "by_score": [{"from": self.threshold, "to": 1.0, "reviewed": len(decided), "confirmed": right}]
             if decided
             else [],
+            **team_statistics(decided),
             "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "reviewed": 8, "confirmed": 4}},
         }
 
@@ -207,6 +276,6 @@ class FakeLive:
         reason = "No space left on device" if self.disk_is_full else None
         return {
             "ok": reason is None, "reason": reason, "model": "Fake", "n_events": len(self._events), "n_labels": 0,
-            "clock": None, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
+            "clock": self.clock, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
             "n_unseen_categories": 0, "n_differing": 0, "set_aside": [],
         }  # fmt: skip

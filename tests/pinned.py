@@ -3,7 +3,7 @@
 Where an answer changes on purpose, or with another version of scikit-learn, write them anew, look at the difference, and
 say in the commit why it is right:
 
-    TDLG_RENEW=1 python -m pytest -n 0 tests/test_same_answers.py tests/test_same_output.py
+    TDLG_RENEW=1 python -m pytest -n 0 tests/test_same_answers.py tests/test_same_output.py tests/test_odd_files.py
 """
 
 import json
@@ -68,6 +68,13 @@ def check_text(name: str, text: str) -> None:
         np.testing.assert_allclose(*numbers, rtol=1e-5, atol=1e-9, err_msg=f"now:  {found}\nkept: {wanted}")
 
 
+def check_exactly(file: str, case: str, text: str) -> None:
+    """Compare a text, to the letter, with the one in tests/golden/."""
+    if renews():
+        _renew(file, case, text)
+    assert text == _read(file)[case]
+
+
 def _rounded(values) -> list[float]:
     return [float(f"{value:.{DIGITS}g}") for value in np.asarray(values).tolist()]
 
@@ -77,7 +84,7 @@ def _read(file: str) -> dict:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def _renew(file: str, case: str, found: dict) -> None:
+def _renew(file: str, case: str, found: dict | str) -> None:
     kept = _read(file) | {case: found}
     lines = [f"{json.dumps(name)}: {json.dumps(kept[name])}" for name in sorted(kept)]
     (GOLDEN / file).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

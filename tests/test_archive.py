@@ -67,7 +67,7 @@ def test_the_mode_of_the_old_file_and_a_link_are_kept(model, path):
         (archive.Encoder, "_new_array", 2),
         (archive.Encoder, "write_json", 0),
         (archive.npy, "write_array", 1),
-        (archive, "_digest", 0),
+        (archive, "_checksum", 0),
         (os, "fsync", 0),
         (os, "replace", 0),
     ],
@@ -158,7 +158,7 @@ def with_checksum(path, data):
     """Write these bytes with the right checksum."""
     path.write_bytes(data)
     with open(path, "r+b") as file:
-        digest = archive._digest(file)
+        digest = archive._checksum(file)
         file.seek(-archive.HEX_DIGITS, os.SEEK_END)
         file.write(digest)
 
@@ -211,11 +211,11 @@ def test_a_forger_must_change_something(saved, model):
 
 def test_a_newer_version_says_which_is_needed(saved):
     def newer(manifest):
-        manifest |= {"format_version": 9, "model": {"kind": "of the future"}}
+        manifest |= {"format_version": 10, "model": {"kind": "of the future"}}
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 9 .* tdlg 7\.8\.9; .*reads version 7.*pip install \. in it"):
+    with pytest.raises(ReadError, match=r"version 10 .* tdlg 7\.8\.9; .*reads version 9.*pip install \. in it"):
         load_model(saved)
 
 
@@ -227,7 +227,7 @@ def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
 
     rewritten(saved, older)
     with pytest.raises(
-        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 7\. .*Fit the model again"
+        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 9\. .*Fit the model again"
     ):
         load_model(saved)
 

@@ -1,6 +1,7 @@
 """Going through time: what is known at the start of each period, budgets of alerts, and columns of windows."""
 
 import datetime
+import warnings
 
 import numpy as np
 import polars as pl
@@ -8,9 +9,13 @@ import pytest
 
 from tdlg import LineGraphClassifier, PropagationClassifier, TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge import backtest as module
+from tdlg.judge.backtest import _models as usual_models
 from tdlg.judge.backtest import alert_precision, backtest, learning_curve
 from tdlg.judge.references import Windows, window_columns
+from tdlg.judge.run import evaluate, run_trial, scores_of
+from tdlg.judge.trials import Periods
+from tdlg.report import write_curve
+from tdlg.report.text import figure
 
 BACKTESTED = ("propagation", "label rates", "windows")
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -28,23 +33,10 @@ def numbers(n=600, **options):
     return TemporalEdges(src, dst, np.arange(n), label=label, features={"amount": rng.gamma(2.0, size=n)}, **options)
 
 
-@pytest.fixture
-def scores_of(monkeypatch):
-    """The scores of each period, by the methods."""
-
-    def scores(edges, *args, **options):
-        kept, true = [], module._scores
-
-        def keep(*given):
-            kept.append(true(*given))
-            return kept[-1]
-
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_scores", keep)
-            backtest(edges, *args, **options)
-        return kept
-
-    return scores
+def scores_of_first_period(edges):
+    """The scores of the period from 200 to 400, by the usual methods."""
+    task = Periods(edges, 200, start=200)
+    return [run_trial(model, task.draw(0))["periods"][0] for model in usual_models(None, task.day, 0).values()]
 
 
 class TestBacktest:
@@ -77,7 +69,7 @@ class TestBacktest:
         table = backtest(numbers(), 200, start=300)
         assert table["start"].to_list()[::3] == [300.0, 500.0, None]
 
-    def test_labels_that_are_not_known_in_a_period_move_no_score(self, scores_of):
+    def test_labels_that_are_not_known_in_a_period_move_no_score(self):
         """The last label of each period becomes known at its end or later."""
         rng = np.random.default_rng(1)
         late = np.where(rng.random(600) < 0.4, 1000, np.arange(600) + 30)
@@ -85,28 +77,28 @@ class TestBacktest:
         edges = numbers(label_time=late)
         hidden = late >= 400
         other = edges.with_label(np.where(hidden, 1 - edges.label, edges.label))
-        first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
+        first, changed = (scores_of_first_period(e) for e in (edges, other))
         for method, mine, theirs in zip(BACKTESTED, first, changed, strict=True):
             np.testing.assert_array_equal(mine, theirs, err_msg=method)
 
-    def test_labels_that_become_known_in_a_period_count(self, scores_of):
+    def test_labels_that_become_known_in_a_period_count(self):
         edges = numbers(label_time=np.arange(600) + 30)
         inside = (edges.label_time >= 200) & (edges.label_time < 400)
         other = edges.with_label(np.where(inside, 1 - edges.label, edges.label))
-        first, changed = (scores_of(e, 200, start=200)[0] for e in (edges, other))
+        first, changed = (scores_of_first_period(e) for e in (edges, other))
         for method, mine, theirs in zip(BACKTESTED, first, changed, strict=True):
             moved = edges.time[200:400][mine != theirs]
             assert len(moved), method
             assert moved.min() > 200, method  # the first of them is known at 200, and counts strictly later
 
-    def test_unlabelled_edges_of_a_period_are_seen(self, scores_of):
+    def test_unlabelled_edges_of_a_period_are_seen(self):
         label = numbers().label.copy()
         label[250:300] = np.nan
         edges = numbers().with_label(label)
         keep = np.ones(600, bool)
         keep[250:300] = False
-        ours = scores_of(edges, 200, start=200)[0][0]
-        without = scores_of(edges[keep], 200, start=200)[0][0]
+        ours = scores_of_first_period(edges)[0]
+        without = scores_of_first_period(edges[keep])[0]
         assert len(ours) == len(without) == 150
         assert not np.array_equal(ours, without)
 
@@ -218,7 +210,7 @@ def test_windows_score_new_edges_by_what_was_known(late):
     method.fit(first)
     columns = window_columns(edges, edges.label == 1, method.widths_)
     expected = method.model_.predict_proba(columns[500:])[:, 1]
-    np.testing.assert_allclose(method.score(rest), expected, atol=1e-12)
+    np.testing.assert_allclose(scores_of(method, rest), expected, atol=1e-12)
     fresh = TemporalEdges(
         rest.src,
         rest.dst,
@@ -228,8 +220,17 @@ def test_windows_score_new_edges_by_what_was_known(late):
         features=pl.DataFrame(rest.features, schema=list(rest.feature_names)),
         bipartite=True,
     )
-    np.testing.assert_allclose(method.score(fresh), expected, atol=1e-12)  # of another table
-    assert not np.allclose(method.score(rest.with_label(None)), expected)
+    np.testing.assert_allclose(scores_of(method, fresh), expected, atol=1e-12)  # of another table
+    assert not np.allclose(scores_of(method, rest.with_label(None)), expected)
+
+
+def test_periods_are_the_trials_of_a_task():
+    edges, model = numbers(), PropagationClassifier(random_state=0)
+    rows = evaluate(model, Periods(edges, 200), trials=1)
+    table = backtest(edges, 200, models={"ours": model})
+    assert rows["auc"].to_list() == table["auc"].to_list()[:-1]
+    assert rows["n_test"].to_list() == table["n"].to_list()[:-1]
+    assert rows["n_train"].to_list() == table["n_train"].to_list()[:-1]
 
 
 class TestModels:
@@ -245,10 +246,15 @@ class TestModels:
         assert not hasattr(given["lines"], "edges_")  # what is given stays unfitted
 
 
+@pytest.fixture(scope="module")
+def curve(few_trees):
+    with warnings.catch_warnings(action="ignore"):  # of few labels in 28 days
+        return learning_curve(payments(3000), "61d", start="2025-05-01")
+
+
 class TestLearningCurve:
-    def test_all_of_the_history_is_the_backtest(self):
-        edges = payments(3000)
-        curve, table = learning_curve(edges, "61d", start="2025-05-01"), backtest(edges, "61d", start="2025-05-01")
+    def test_all_of_the_history_is_the_backtest(self, curve):
+        table = backtest(payments(3000), "61d", start="2025-05-01")
         figures = ["method", "n", "positives", "auc", "average_precision", "alert_precision"]
         assert (
             curve.filter(history="all").select(figures).equals(table.filter(table["start"].is_null()).select(figures))
@@ -257,10 +263,9 @@ class TestLearningCurve:
 
     @pytest.mark.filterwarnings("ignore:Only 19 of the:tdlg.exceptions.TdlgWarning")  # in 28 days
     @pytest.mark.parametrize("days", [28, 56])
-    def test_a_history_is_a_backtest_of_the_last_days(self, days):
+    def test_a_history_is_a_backtest_of_the_last_days(self, curve, days):
         edges, start = payments(3000), np.datetime64("2025-05-01")
-        last = edges[edges.time >= start - np.timedelta64(days, "D")]
-        curve, table = learning_curve(edges, "61d", start=start), backtest(last, "61d", start=start)  # one period
+        table = backtest(edges[edges.time >= start - np.timedelta64(days, "D")], "61d", start=start)  # one period
         figures = ["method", "n", "auc", "average_precision", "alert_precision"]
         mine = curve.filter(days=float(days)).select(figures)
         assert mine.equals(table.filter(table["start"].is_null()).select(figures))
@@ -272,6 +277,14 @@ class TestLearningCurve:
         histories = learning_curve(edges, "60d", start="2025-05-01")["history"].to_list()
         assert "7 days" not in histories
         assert "all" in histories
+
+    def test_page(self, curve, tmp_path):
+        page = write_curve(tmp_path / "curve.html", curve, positive="<fraud>", command="tdlg backtest").read_text()
+        assert page.count('<td data-head="history">') == len(curve)
+        assert page.count("data-tip=") == curve["average_precision"].count()
+        assert all(figure(value) in page for value in curve["average_precision"].to_list())
+        assert "&lt;fraud&gt;" in page
+        assert "<fraud>" not in page
 
     def test_numbers_as_times(self):
         curve = learning_curve(numbers(), 150, alerts_per_day=1)

@@ -5,7 +5,7 @@ import pytest
 
 from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.models import training
-from tdlg.models.training import TrainingRows, Windows, training_windows
+from tdlg.models.training import TrainingRows, TrainingWindows, training_windows
 from tdlg.tables.rows import Sample
 
 
@@ -13,7 +13,7 @@ class TestSample:
     @pytest.mark.parametrize("sizes", [[10_000, 500], [5000, 5000], [3000, 300, 50_000], [100_000]])
     def test_keeps_small_classes_and_totals(self, sizes):
         codes = np.random.default_rng(0).permutation(np.repeat(np.arange(len(sizes)), sizes))
-        (sample,) = Windows((Sample(),), np.array([sizes], float)).samples(6000)
+        (sample,) = TrainingWindows((Sample(),), np.array([sizes], float)).samples(6000)
         rows = sample.rows(codes, codes, seed=1)
         assert len(rows) == pytest.approx(6000, rel=0.05)
         assert (np.diff(rows) > 0).all()
@@ -22,7 +22,7 @@ class TestSample:
             assert (codes[rows] == k).sum() == size if size <= least else (codes[rows] == k).sum() > 0.9 * least
 
     def test_of_few_rows_is_all(self):
-        (sample,) = Windows((Sample(),), np.array([[10.0]])).samples(10)
+        (sample,) = TrainingWindows((Sample(),), np.array([[10.0]])).samples(10)
         assert sample.shares == (1.0,)
 
     def test_windows_share_the_rows(self):
@@ -43,7 +43,7 @@ class TestSample:
             assert windows.counts[-1].tolist() == [699, 1]
 
     def test_counts_are_those_of_all_rows(self):
-        """Windows found in every tenth row."""
+        """TrainingWindows found in every tenth row."""
         windows = training_windows("stream", np.arange(0, 7000, 10), np.zeros(700, int), np.array([7000]))
         assert windows.counts.tolist() == [[6000]]
 
@@ -63,6 +63,13 @@ class TestSample:
         risky = risk[hidden] > 0.1
         assert scores[risky].mean() == pytest.approx(0.2, abs=0.06)
         assert scores[~risky].mean() == pytest.approx(0.01, abs=0.01)
+
+
+@pytest.mark.parametrize("n", [1, 6, 7])
+def test_medians_of_single_precision_are_those_of_double(n):
+    columns = np.random.default_rng(0).normal(size=(n, 4)).astype(np.float32)
+    columns[0, 3] = np.nan
+    np.testing.assert_array_equal(training.medians(columns), np.median(columns.astype(np.float64), axis=0))
 
 
 class TestLinearMember:
@@ -88,6 +95,14 @@ class TestLinearMember:
     def test_stays_where_it_helps(self, monkeypatch, n_classes):
         monkeypatch.setattr(training, "ENOUGH_ROWS", 500)
         assert len(self.members(self.rows(n_classes=n_classes))) == 2
+
+    @pytest.mark.usefixtures("few_trees_here")
+    def test_is_the_same_beside_the_trees_and_after_them(self, monkeypatch):
+        rows, found = self.rows(2000), []
+        for most in (np.inf, 0):  # of few rows, both are fitted at once
+            monkeypatch.setattr("tdlg.memory.FEW_CELLS", most)
+            found.append([member.predict_proba(rows.columns[:50]) for member in self.members(rows)])
+        np.testing.assert_array_equal(*found)
 
     @pytest.mark.usefixtures("few_trees_here")
     @pytest.mark.parametrize("weighted", [False, True])

@@ -5,9 +5,9 @@ import pytest
 
 from buckets import column_files, read_columns, some_table
 from tdlg import PropagationFeatures, read_edges
-from tdlg.engines.buckets import FAR, RecordForm
+from tdlg.engines.buckets import NEVER_KNOWN, RecordForm
 from tdlg.engines.files import read_split, write_split
-from tdlg.engines.summary import Clock
+from tdlg.engines.table import TableClock
 from tdlg.exceptions import ReadError
 from tdlg.propagate.columns import Query, gather_evidence, table_columns
 from tdlg.tables.rows import Sample
@@ -111,7 +111,7 @@ def test_columns_of_different_rows_are_an_error(tmp_path):
 
 def test_labels_that_are_never_known_stay_so_before_1970():
     """The last tick minus a negative time has no place in 64 bits."""
-    clock = Clock(None, "i8", -400, 399)
+    clock = TableClock(None, "i8", -400, 399)
     form = RecordForm(800, clock, True, 2)
     never = np.array([np.iinfo(np.int64).max, -400, 0])
-    assert form.stored(never).tolist() == [FAR, 0, 400]
+    assert form.stored(never).tolist() == [NEVER_KNOWN, 0, 400]

@@ -53,6 +53,30 @@ def test_ids_by_name():
     assert choose_features({0: codes, 1: codes}, ["merchant_id", "mcc"]) == ([1], {0: "an id"})
 
 
+@pytest.mark.parametrize(
+    ("name", "is_left_out"),
+    [
+        *(
+            (name, True)
+            for name in ("label", "Label", "labels", "detailed-label", "fraudLabel", "is_fraud", "isFraud", "fraud")
+        ),
+        *(
+            (name, True)
+            for name in ("Class", "target", "y", "attack", "attack_cat", "Attack Type", "is attack", "outlier")
+        ),
+        *(
+            (name, False)
+            for name in ("amount", "x", "class_size", "fraud_score", "labelled_at", "targets_hit", "key", "family")
+        ),
+    ],
+)
+def test_columns_named_like_labels(name, is_left_out):
+    columns = {0: pl.Series("", np.arange(N) % 2 == 0)}
+    why = {0: "may be a label; --features all, or name it, to use it"}
+    assert choose_features(columns, [name], without_labels=True) == (([], why) if is_left_out else ([0], {}))
+    assert choose_features(columns, [name]) == ([0], {})
+
+
 class TestRevealing:
     label = np.repeat([0.0, 1.0], [300, 100])
     known = np.ones(400, bool)

@@ -1,7 +1,6 @@
 """The command `tdlg`, as users meet it: their own tables, pipes, files, mistakes."""
 
 import csv
-import errno
 import gzip
 import io
 import json
@@ -25,7 +24,8 @@ from typer.testing import CliRunner
 import tdlg
 from tdlg import demo, make_payments
 from tdlg.cli import app, compare, output
-from tdlg.cli.compare import _as_two_numbers as as_two_numbers
+from tdlg.cli.compare import _with_two_classes as as_two_numbers
+from tdlg.cli.group import COMMANDS
 from tdlg.cli.output import one_line
 from tdlg.exceptions import ParameterError
 from tdlg.tables.labels import LabelRule
@@ -33,8 +33,6 @@ from tdlg.tables.labels import LabelRule
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 ROOT = Path(__file__).parents[1]
-COMMANDS = ["classify", "outliers", "links", "rank", "embed", "score", "nodes", "explain"]
-COMMANDS += ["compare", "backtest", "serve", "stream", "refit", "datasets", "info", "demo"]
 MISSING = ["", "NA", "n/a", "None", "NaN"]
 SRC, DST, TIME, LABEL = "Konto (von)", "Händler", "gebucht am", "Urteil"
 OPTIONS = ["--src", SRC, "--dst", DST, "--time", TIME]
@@ -52,6 +50,11 @@ def ok(*arguments, stdin=None):
     result = run(*arguments, stdin=stdin)
     assert result.exit_code == 0, result.output
     return result
+
+
+def classified(path, *more):
+    """Fill in the verdicts of payments."""
+    return ok("classify", path, *OPTIONS, "--label", LABEL, *more)
 
 
 def refused(*arguments, code=1, stdin=None):
@@ -126,7 +129,7 @@ def numbers(tmp_path_factory):
 def model(table, tmp_path_factory):
     """A saved classifier."""
     path = tmp_path_factory.mktemp("models") / "verdicts.tdlg"
-    ok("classify", table, *OPTIONS, "--label", LABEL, "--save", path, "-o", path.with_suffix(".csv"))
+    classified(table, "--save", path, "-o", path.with_suffix(".csv"))
     return path
 
 
@@ -163,20 +166,6 @@ def test_loading_is_light():
     }
 
 
-def test_as_a_module():
-    command = [sys.executable, "-m", "tdlg", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
-    assert done.stdout == f"tdlg {tdlg.__version__}\n"
-
-
-def test_version():
-    assert ok("--version").stdout == f"tdlg {tdlg.__version__}\n"
-
-
-def test_no_command_shows_the_help():
-    assert "Commands:" in run().output
-
-
 @pytest.mark.parametrize("command", [*COMMANDS, "datasets list", "datasets get"])
 def test_every_help_has_an_example(command):
     text = ok(*command.split(), "--help").stdout
@@ -185,6 +174,10 @@ def test_every_help_has_an_example(command):
 
 
 def test_all_commands_are_there_and_documented():
+    command = [sys.executable, "-m", "tdlg", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment())
+    assert done.stdout == ok("--version").stdout == f"tdlg {tdlg.__version__}\n"
+    assert "Commands:" in run().output
     listed = re.findall(r"^  (\w+)  ", ok("--help").stdout.partition("Commands:")[2], re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -207,28 +200,11 @@ def test_completion():
     assert compare._methods("propagation,label") == ["propagation,label-rates"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["nosuch"],
-        ["--nosuch"],
-        ["node"],
-        ["classify", "x.csv", "--label"],
-        ["classify"],
-        ["classify", "x.csv"],
-        ["info"],
-        ["links", "x", "--top", "0"],
-    ],
-)
-def test_wrong_usage(arguments):
-    assert re.search(r"[^.?][.?] Use `tdlg( \w+)? --help` for help\.$", refused(*arguments, code=2))
-
-
 # ---- classify
 
 
 def test_the_table_comes_back_with_columns_added(table):
-    result = ok("classify", table, *OPTIONS, "--label", LABEL)
+    result = classified(table)
     given, got = rows_of(table.read_text(encoding="utf-8"), ";"), rows_of(result.stdout)
     assert list(got[0]) == [*given[0], "predicted", "probability"]
     for old, new in zip(given, got, strict=True):
@@ -243,7 +219,7 @@ def test_the_table_comes_back_with_columns_added(table):
     assert f'"probability" is the probability of {LABEL} = betrug' in result.stderr
 
 
-@pytest.mark.parametrize("method", ["propagation", "rows"])
+@pytest.mark.parametrize("method", ["propagation", "linegraph"])
 def test_a_rating_becomes_a_label(numbers, tmp_path, method):
     frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") < 150).then("stars"))
     frame.write_csv(path := tmp_path / "late.csv")
@@ -258,15 +234,6 @@ def test_a_rating_becomes_a_label(numbers, tmp_path, method):
     assert ("setting: forecast, because all missing labels are after the known ones (change" in result.stderr) == (
         method == "propagation"
     )
-
-
-def test_the_setting_can_be_chosen(table):
-    assert (
-        "setting: stream (given by --setting)"
-        in ok("classify", table, *OPTIONS, "--label", LABEL, "--setting", "stream").stderr
-    )
-    text = refused("classify", table, *OPTIONS, "--label", LABEL, "--method", "rows", "--setting", "stream", code=2)
-    assert "--setting" in text
 
 
 def test_the_columns_can_be_chosen(table, numbers, tmp_path):
@@ -288,19 +255,6 @@ def _names_by_default(given, folder):
     return tdlg.load_model(folder / "model.tdlg").features_.get_feature_names_out().tolist()
 
 
-@pytest.mark.parametrize("more", [["--calendar"], ["--scales", "7d"], ["--no-two-ends"]])
-def test_options_of_propagation_alone(table, more):
-    text = refused("classify", table, *OPTIONS, "--label", LABEL, "--method", "rows", *more, code=2)
-    assert f"Leave out {more[0]} or --method rows" in " ".join(text.split())
-
-
-def test_the_same_seed_gives_the_same(table):
-    first, second, other = (
-        ok("classify", table, *OPTIONS, "--label", LABEL, "--seed", seed).stdout for seed in (1, 1, 2)
-    )
-    assert first == second != other
-
-
 def test_more_than_two_classes(numbers, tmp_path):
     frame = pl.read_csv(numbers).with_columns(pl.when(pl.col("timestamp") % 5 > 0).then("stars"))
     frame.write_csv(path := tmp_path / "stars.csv")
@@ -311,57 +265,20 @@ def test_more_than_two_classes(numbers, tmp_path):
     assert '"probability" is the probability of the predicted class' in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["random", "forecast"])
-@pytest.mark.parametrize("more", [[], ["--method", "rows"], ["--setting", "stream"]])
-def test_evaluate(table, kind, more):
-    text = ok("classify", table, *OPTIONS, "--label", LABEL, "--evaluate", kind, *more).stderr
-    assert ("random split" if kind == "random" else "the latest ones") in text
-    assert re.search(r"AUC +average precision for 'betrug' +precision in the top \d+ for 'betrug'", text)
-    lines = {line.split("  ")[0]: line.split()[-3:] for line in text.splitlines()}
-    assert all(
-        0 <= float(value) <= 1
-        for name in (more[-1] if "rows" in more else "propagation", "label rates", "chance")
-        for value in lines[name]
-    )
-    assert float(lines["label rates"][0]) > 0.9
-
-
-def test_evaluate_without_missing_labels(numbers):
-    result = ok("classify", numbers, "--label", "stars", "--positive", ">= 4", "--evaluate", "random")
-    assert "precision in the top" in result.stderr
-    assert result.stdout == ""
-    assert "No label is missing" in refused("classify", numbers, "--label", "stars", "--positive", ">= 4")
-
-
-def test_evaluate_more_classes(numbers):
-    text = ok("classify", numbers, "--label", "stars", "--evaluate", "random").stderr
-    assert "average precision (mean of 4 classes)  precision" in text
-
-
 def test_features(table):
-    plain = ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "none")
-    richer = ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€]")
+    plain = classified(table, "--features", "none")
+    richer = classified(table, "--features", "Betrag [€]")
     assert plain.stdout != richer.stdout
-    usual = ok("classify", table, *OPTIONS, "--label", LABEL)
+    usual = classified(table)
     assert usual.stdout == richer.stdout
     assert "features: Betrag [€] (change with --features)\n" in usual.stderr
     text = refused("classify", table, *OPTIONS, "--label", LABEL, "--features", "Betrag [€],Kanal")
     assert "No column 'Kanal' for 'features'" in text
-    assert (
-        "is read as 300 different words, such as '00000'"
-        in ok("classify", table, *OPTIONS, "--label", LABEL, "--features", "Nr.").stderr
-    )
-
-
-def test_numbers_with_thousands_separators(table, tmp_path):
-    rows = [{**row, "Betrag [€]": f"{k + 1000.5:,.2f}"} for k, row in enumerate(payments())]
-    path = write_csv(tmp_path / "thousands.csv", rows)
-    text = ok("classify", path, *OPTIONS, "--label", LABEL, "--features", "Betrag [€]").stderr
-    assert "300 different words, such as '1,000.50'; to have numbers, write them as 1234.56 is, not as 1,000.50" in text
+    assert "is read as 300 different words, such as '00000'" in classified(table, "--features", "Nr.").stderr
 
 
 def test_a_name_that_is_taken(table, tmp_path):
-    ok("classify", table, *OPTIONS, "--label", LABEL, "-o", tmp_path / "once.csv")
+    classified(table, "-o", tmp_path / "once.csv")
     result = ok("classify", tmp_path / "once.csv", *OPTIONS, "--label", LABEL)
     assert list(rows_of(result.stdout)[0])[-4:] == ["predicted", "probability", "predicted_2", "probability_2"]
 
@@ -412,15 +329,9 @@ def test_the_page_is_told_the_name_of_the_label_and_the_ids(table, tmp_path, mon
     assert (told[1][1].name, told[1][1].to_list()) == ("Zahlung_ID", [f"Z{k}" for k in range(300)])
 
 
-def test_a_real_report(table, tmp_path):
-    ok("classify", table, *OPTIONS, "--label", LABEL, "--report", tmp_path / "page.html", "-o", tmp_path / "out.csv")
-    assert "Café № 1" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "page.html"]
-
-
 def test_a_report_as_json(table, tmp_path):
     page, filled = tmp_path / "page.json", tmp_path / "out.csv"
-    result = ok("classify", table, *OPTIONS, "--label", LABEL, "--report", page, "-o", filled)
+    result = classified(table, "--report", page, "-o", filled)
     assert f"wrote the report {page}" in result.stderr
     said, answers = json.loads(page.read_text(encoding="utf-8")), pl.read_csv(filled)
     shown = {row["row"]: row["probability"] for row in said["interactions"]["rows"]}
@@ -532,11 +443,6 @@ def test_the_page_holds_out_as_asked(numbers, tmp_path):
         )
 
 
-def test_true_is_told_where_labels_are_missing():
-    told = edges_with([True, True, True, False, None])
-    assert as_two_numbers(told)[1] is True
-
-
 def test_evaluate_with_too_few_labels_goes_on(tmp_path):
     (path := tmp_path / "few.csv").write_text("src,dst,time,y\na,b,1,x\nb,c,2,y\nc,d,3,\n")
     for kind in ("random", "forecast"):
@@ -625,6 +531,23 @@ def test_two_words_as_numbers():
     assert as_two_numbers(edges_with(["a", "b", "c"]))[1] is None
 
 
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        (
+            "n",
+            "'n': numbers from 0 to 299, 300 different; 0 missing; to classify, give the positive class, for example",
+        ),
+        ("x", "'x': numbers from 0 to 42.7143, 300 different"),
+        ("w", "'w': 300 different words, too many for classes"),
+        ("void", "'void': all missing"),
+    ],
+)
+def test_info_describes_labels_that_are_no_classes(tmp_path, column, said):
+    rows = [{"src": k, "dst": k % 3, "time": k, "n": k, "x": k / 7, "w": f"w{k}", "void": ""} for k in range(300)]
+    assert f"label          {said}" in ok("info", write_csv(tmp_path / "labels.csv", rows), "--label", column).stdout
+
+
 # ---- files in and out
 
 
@@ -633,7 +556,7 @@ def test_parquet_in_and_out(table, tmp_path):
         pl.col(TIME).str.to_datetime("%d.%m.%Y %H:%M"), pl.col(LABEL).replace(MISSING[1:], None), x=pl.lit([1, 2])
     )
     frame.write_parquet(path := tmp_path / "payments.parquet")
-    ok("classify", path, *OPTIONS, "--label", LABEL, "-o", tmp_path / "out.parquet")
+    classified(path, "-o", tmp_path / "out.parquet")
     got = pl.read_parquet(tmp_path / "out.parquet")
     assert got.drop("predicted", "probability").equals(frame)
     assert got.schema["probability"] == pl.Float64
@@ -703,7 +626,7 @@ def test_json_lines_from_stdin(log):
 
 
 def test_a_condition_on_true_with_missing_labels(log, tmp_path):
-    ok("classify", log, *OPTIONS, "--label", LABEL, "--positive", "True", "-o", tmp_path / "out.jsonl")
+    classified(log, "--positive", "True", "-o", tmp_path / "out.jsonl")
     assert {row["predicted"] for row in json_of(tmp_path / "out.jsonl")} == {0, 1, None}
     assert "are true or false" in refused("classify", log, *OPTIONS, "--label", LABEL, "--positive", "> 0")
 
@@ -807,14 +730,6 @@ def test_candidates_without_a_header(tmp_path):
         assert sorted((row["src"], row["dst"]) for row in got) == [("a", "x"), ("b", "y")]
 
 
-def test_a_full_disk(numbers, tmp_path, monkeypatch):
-    def full(path):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(output, "new_file", full)
-    assert refused("embed", numbers, "--dim", 1, "-o", tmp_path / "a.csv") == "error: No space left on device"
-
-
 def test_a_model_is_not_written_into_a_pipe(table, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for command in (["classify", table, *OPTIONS, "--label", LABEL], ["outliers", table, *OPTIONS]):
@@ -828,30 +743,68 @@ def test_bytes_become_text_in_csv(tmp_path):
     assert [row["raw"] for row in got] == ["b'a'", r"b'\xff'", ""]
 
 
-def test_output_to_stdout_by_name(numbers):
-    assert ok("embed", numbers, "--dim", 1, "-o", "-").stdout == ok("embed", numbers, "--dim", 1).stdout
-
-
 # ---- outliers, links, embed
 
 
 def test_outliers(table):
-    result = ok("outliers", table, *OPTIONS)
+    shuffled = "--method", "shuffled"
+    result = ok("outliers", table, *OPTIONS, *shuffled)
     got = rows_of(result.stdout)
     assert len(got) == 300
     assert {row["outlier"] for row in got} <= {"0", "1"}
     assert all((float(row["outlier_score"]) > 0) == (row["outlier"] == "1") for row in got)
     assert "AUC for real against shuffled rows" in result.stderr
-    few = rows_of(ok("outliers", table, *OPTIONS, "--contamination", 0.1).stdout)
+    few = rows_of(ok("outliers", table, *OPTIONS, *shuffled, "--contamination", 0.1).stdout)
     assert sum(row["outlier"] == "1" for row in few) == 30
 
 
 def test_outliers_by_other_methods(table):
-    plain, other, by_rows = (
-        ok("outliers", table, *OPTIONS, *more).stdout for more in ([], ["--method", "shuffled"], ["--method", "rows"])
+    shuffled, by_rows = (
+        ok("outliers", table, *OPTIONS, "--method", method).stdout for method in ("shuffled", "linegraph")
     )
-    assert plain == other != by_rows
-    assert {float(row["outlier_score"]) > 0 for row in rows_of(other) if row["outlier"] == "1"} == {True}
+    assert shuffled != by_rows
+    assert {float(row["outlier_score"]) > 0 for row in rows_of(shuffled) if row["outlier"] == "1"} == {True}
+
+
+def test_outliers_of_all_notions(tmp_path):
+    """A newcomer and an absurd amount among usual payments: which notion spoke, and why, in the table and in words."""
+    rng = np.random.default_rng(0)
+    lines = [f"{k % 7},{k % 5},{k},{a:.2f},{'ab'[k % 2]}" for k, a in enumerate(rng.lognormal(3, 0.2, 9000))]
+    lines[7500], lines[7700] = "99,3,7500,20,a", "3,4,7700,9000,b"
+    path = tmp_path / "pay.csv"
+    path.write_text("\n".join(["src,dst,time,amount,kind", *lines]) + "\n")
+    result = ok("outliers", path, "--group", "kind", "--save", tmp_path / "m.tdlg", "-o", tmp_path / "out.csv")
+    assert "features: amount, kind" in result.stderr
+    assert "method: any, bursts of 180 time units" in result.stderr
+    assert re.search(r"new and rare +\d+ +\d+ +.*7,501", result.stderr)
+    assert re.search(r"unusual values +\d+ +\d+ +7,701", result.stderr)
+    got = rows_of((tmp_path / "out.csv").read_text())
+    assert [got[k]["outlier_notion"] for k in (0, 7500, 7700)] == ["", "rare", "value"]
+    assert got[7500]["outlier_reason"] == "source node 99 was never seen among 7,500 earlier interactions"
+    assert got[7700]["outlier_reason"].startswith("amount of 9,000, where ")
+    told = ok("explain", tmp_path / "m.tdlg", path, "--row", 7501, "-o", tmp_path / "why.csv").stderr
+    assert "outlier_notion = rare" in told
+    assert rows_of((tmp_path / "why.csv").read_text())[0]["reason"] == got[7500]["outlier_reason"]
+    weighed = ok("outliers", path, "--label", "kind", "--positive", "a", "-o", tmp_path / "out.csv").stderr
+    assert "weights by the labels: burst" in weighed
+
+
+def test_outliers_leave_out_what_may_be_a_label(tmp_path):
+    """A column that marks outliers would be found to be rare; only a user who asks for it gets it, or names it as labels."""
+    rng = np.random.default_rng(0)
+    lines = [f"{k % 7},{k % 5},{k},{a:.2f},{int(k % 100 == 99)}" for k, a in enumerate(rng.lognormal(3, 0.2, 800))]
+    path, out = tmp_path / "pay.csv", ("-o", tmp_path / "out.csv")
+    path.write_text("\n".join(["src,dst,time,amount,is_fraud", *lines]) + "\n")
+    reason = "is_fraud (may be a label; --features all, or name it, to use it)"
+    for more in ((), ("--method", "rare"), ("--label", "is_fraud")):
+        told = ok("outliers", path, *more, *out).stderr
+        assert "features: amount (" in told
+        assert (f"not used: {reason}" in told) == ("--label" not in more)
+    unlabelled = ok("outliers", path, "--features", "amount").stdout
+    assert ok("outliers", path).stdout == unlabelled
+    for features in ("all", "amount,is_fraud"):
+        assert reason not in ok("outliers", path, "--features", features, *out).stderr
+        assert ok("outliers", path, "--features", features).stdout != unlabelled
 
 
 def test_bursts(tmp_path):
@@ -860,37 +813,17 @@ def test_bursts(tmp_path):
     path = tmp_path / "burst.csv"
     path.write_text("\n".join(["src,dst,time", *lines]) + "\n")
     result = ok("outliers", path, "--method", "burst", "--save", tmp_path / "m.tdlg", "-o", tmp_path / "out.csv")
-    assert "method: burst, bursts of 0.3676 time units beside what is usual in 122.5 time units" in result.stderr
+    assert "method: burst, bursts of 8.489 time units beside what is usual in 122.5 time units" in result.stderr
     got = rows_of((tmp_path / "out.csv").read_text())
     assert {row["src"] for row in got if row["outlier"] == "1"} == {"9"}
     assert float(got[-1]["outlier_score"]) == max(float(row["outlier_score"]) for row in got)
-    assert "method: shuffled" in ok("outliers", path).stderr
+    assert "method: any" in ok("outliers", path).stderr
     told = ok("explain", tmp_path / "m.tdlg", path, "--row", 430, "-o", tmp_path / "why.csv").stderr
     assert f"row 430: outlier_score = {got[-1]['outlier_score']}, outlier = 1" in told
-    assert "explained: the outlier score, which is the surprise of a burst in digits: higher is more surprising" in told
+    assert "explained: the outlier score, a number of digits: higher is more surprising" in told
     assert rows_of((tmp_path / "why.csv").read_text())[0]["score"] == got[-1]["outlier_score"]
-    assert "30 interactions from node 9 within 0.3676 time units" in (tmp_path / "why.csv").read_text()
+    assert "30 interactions from node 9 within 8.489 time units" in (tmp_path / "why.csv").read_text()
     assert "only `tdlg score` and `tdlg explain` can use it" in refused("nodes", tmp_path / "m.tdlg", path)
-
-
-def test_links_by_propagation(table):
-    plain, other, by_rows = (
-        ok("links", table, *OPTIONS, "--top", 5, *more).stdout
-        for more in ([], ["--method", "propagation"], ["--method", "rows"])
-    )
-    assert plain == other != by_rows
-    assert [list(row) for row in rows_of(by_rows)] == [[SRC, DST, TIME, "score", "seen"]] * 5
-    assert [list(row) for row in rows_of(other)] == [[SRC, DST, TIME, "recency_score", "seen"]] * 5  # a short table
-
-
-def test_links(table, tmp_path):
-    got = rows_of(ok("links", table, *OPTIONS, "--top", 3).stdout)
-    assert [list(row) for row in got] == [[SRC, DST, TIME, "recency_score", "seen"]] * 3
-    early = rows_of(ok("links", table, *OPTIONS, "--top", 3, "--at", "2023-01-05").stdout)
-    assert {row[TIME][:10] for row in early} == {"2023-01-05"}
-    write_csv(path := tmp_path / "pairs.csv", [{DST: f"Café № {k}", "x": "", SRC: "Jürgen 1"} for k in range(4)])
-    chosen = rows_of(ok("links", table, *OPTIONS, "--candidates", path).stdout)
-    assert sorted(row[DST] for row in chosen) == [f"Café № {k}" for k in range(4)]
 
 
 @pytest.mark.parametrize("head", [f"{SRC};{DST}", "das Konto von;der Händler"])
@@ -911,7 +844,6 @@ def test_links_between_numbers(numbers, tmp_path):
     assert {row["user"] for row in rows_of(ok("links", numbers, "--candidates", path).stdout)} == {"1", "3"}
     path.write_text("1,2\n3,x\n")
     assert "'x' in the column '1' is not a number" in refused("links", numbers, "--candidates", path)
-    assert "--at 'soon' is not a number" in refused("links", numbers, "--at", "soon")
 
 
 def test_embed(numbers):
@@ -929,14 +861,6 @@ def test_embed_where_all_happens_at_once(tmp_path):
     result = ok("embed", path, "--dim", 1)
     assert "all times are equal" in result.stderr
     assert len(rows_of(result.stdout)) == 2
-
-
-def test_a_seed_that_is_too_large(numbers):
-    assert "--seed" in refused("embed", numbers, "--seed", "99999999999999999999", code=2)
-
-
-def test_a_page_on_outliers_is_not_offered(numbers):
-    assert "--report" in refused("outliers", numbers, "--report", "page.html", code=2)
 
 
 # ---- saved models
@@ -957,6 +881,21 @@ def test_score_remembers_features_and_kinds(numbers, tmp_path):
     ok(*learning, "--bipartite", "--save", path)
     assert "predicted" in ok("score", path, paid).stdout
     assert "No column 'amount, EUR' for 'features'" in refused("score", path, numbers)
+
+
+def test_score_finds_the_columns_of_the_table_before(table, model, odd_model, tmp_path):
+    assert ok("score", model, table).stdout == ok("score", model, table, *OPTIONS).stdout
+    assert ok("score", odd_model, table).stdout == ok("score", odd_model, table, *OPTIONS).stdout
+    assert ok("explain", model, table, "--row", 1).stdout
+    other, text = tmp_path / "renamed.csv", table.read_text(encoding="utf-8")
+    other.write_text(text.replace(SRC, "from", 1), encoding="utf-8")
+    assert "predicted" in ok("score", model, other).stdout
+    lines = other.read_text(encoding="utf-8").splitlines()
+    other.write_text("\n".join([f"{lines[0]};to", *(f"{line};elsewhere" for line in lines[1:])]), encoding="utf-8")
+    found, by_model = ok("score", model, other).stdout, ok("score", model, other, "--dst", DST).stdout
+    assert found == ok("score", model, other, "--dst", "to").stdout != by_model
+    other.write_text(text.replace(SRC, "x", 1), encoding="utf-8")
+    assert "No column has a usual name for 'src'" in refused("score", model, other)
 
 
 def test_labels_that_came_later_are_read_as_then(numbers, tmp_path):
@@ -1002,10 +941,10 @@ def test_a_warning_of_the_library_is_a_warning_here(table, model, tmp_path):
     assert "UserWarning" not in text
 
 
-@pytest.mark.parametrize("method", ["propagation", "rows"])
+@pytest.mark.parametrize("method", ["propagation", "linegraph"])
 def test_explain(table, tmp_path, method):
     path = tmp_path / "m.tdlg"
-    ok("classify", table, *OPTIONS, "--label", LABEL, "--method", method, "--save", path, "-o", tmp_path / "out.csv")
+    classified(table, "--method", method, "--save", path, "-o", tmp_path / "out.csv")
     at = next(k for k, row in enumerate(payments()) if row[LABEL] == "betrug")
     result = ok("explain", path, table, *OPTIONS, "--row", at + 1, "--top", 2)
     got = rows_of(result.stdout)
@@ -1043,37 +982,19 @@ def test_a_new_row_is_explained_as_it_is_scored(model, tmp_path):
     assert differ
 
 
-def test_explain_and_nodes_need_a_classifier(table, odd_model):
+def test_explain_and_nodes_need_a_classifier(table, model, odd_model):
+    assert "outlier_score = " in ok("explain", odd_model, table, *OPTIONS, "--row", 1).stderr
+    said = "`tdlg outliers` saved this model, and only `tdlg score` and `tdlg explain` can use it. Give a model that"
+    assert said in refused("nodes", odd_model, table, *OPTIONS)
     for command in (["explain", "--row", 1], ["nodes"]):
-        text = refused(command[0], odd_model, table, *OPTIONS, *command[1:])
-        assert (
-            "`tdlg outliers` saved this model, and only `tdlg score` can use it. Give a model that `tdlg classify` saved."
-            in text
-        )
+        needs = "uses no labels of the rows to score. Leave out --label, or use a model of `tdlg classify --setting stream`."
+        assert needs in refused(command[0], model, table, *OPTIONS, *command[1:], "--label", LABEL, code=2)
         assert "that classify wrote with --save" in ok(command[0], "--help").stdout
     assert "for score, nodes and explain" in " ".join(ok("classify", "--help").stdout.split())
     assert "nodes and explain" not in "".join(ok(name, "--help").stdout for name in ("outliers", "links", "embed"))
 
 
-def test_nodes(table, model):
-    got = rows_of(ok("nodes", model, table, *OPTIONS, "--top", 2).stdout)
-    assert {row["node"] for row in got} == {"Café № 0", "Café № 1"}
-
-
 # ---- compare, datasets, info, demo
-
-
-def test_compare(table):
-    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "label-rates, tdlg", "--trials", 2)
-    got = {row["method"]: row for row in rows_of(result.stdout)}
-    assert list(got) == ["label rates", "TDLG"]
-    assert float(got["label rates"]["auc"]) > 0.9
-    assert got["TDLG"]["trials"] == "2"
-    assert "trained on " in result.stderr
-    assert "(random split)" in result.stderr
-    late = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "label-rates", "--evaluate", "forecast")
-    assert rows_of(late.stdout)[0]["trials"] == "1"
-    assert "must be some of" in refused("compare", table, *OPTIONS, "--label", LABEL, "--methods", "a,b", code=2)
 
 
 def test_compare_offers_published_methods(table):
@@ -1081,8 +1002,8 @@ def test_compare_offers_published_methods(table):
 
     told = " ".join(ok("compare", "--help").stdout.replace("│", " ").split())
     assert all(name in told for name in METHODS if name not in ("propagation-links", "edgebank"))
-    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "timers,dylink2vec", "--trials", 1)
-    assert [row["method"] for row in rows_of(result.stdout)] == ["TIMERS", "DyLink2Vec"]
+    result = ok("compare", table, *OPTIONS, "--label", LABEL, "--methods", "timers", "--trials", 1)
+    assert [row["method"] for row in rows_of(result.stdout)] == ["TIMERS"]
 
 
 def test_compare_says_what_cannot_be_run(table, monkeypatch):
@@ -1116,22 +1037,6 @@ def test_a_data_set_as_a_table(data_dir, monkeypatch, tmp_path):
     result = ok("datasets", "get", "bitcoinalpha", "-o", tmp_path / "alpha.csv")
     assert "cite: S. Kumar" in result.stderr
     assert "24,186 at" in ok("info", tmp_path / "alpha.csv", "--label", "rating").stdout
-
-
-def test_info(table, numbers):
-    text = ok("info", table, *OPTIONS, "--label", LABEL).stdout
-    assert f"{SRC!r}: text, 20 different" in text
-    assert "2023-01-01T00:00:00 to 2023-01-13T11:00:00, 12.5 days" in text
-    assert "sources and destinations are separate (--bipartite)" in text
-    assert re.search(r"label +'Urteil': betrug \d+\.\d%, ok \d+\.\d%; \d+ missing", text)
-    assert "destinations are separate" in ok("info", table, *OPTIONS, "--bipartite", "--features", "Nr.").stdout
-    assert "never builds" in text
-    assert re.search(
-        r"time scales +3\.\d days, 22 hours, 5\.\d hours, 1\.\d hours(, \d+ minutes)*; --scales of classify", text
-    )
-    other = ok("info", numbers).stdout
-    assert "largest" in other
-    assert "since 1970" not in other
 
 
 def test_info_on_units(tmp_path):
@@ -1172,7 +1077,9 @@ def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
     assert "..." in result.stdout
     assert len(result.stdout.splitlines()) < 30
     assert "20 of 200 rows" in result.stderr
-    scores = [float(line.split()[-2]) for line in ok("outliers", numbers).stdout.splitlines()[3:-1]]
+    scores = [
+        float(line.split()[-2]) for line in ok("outliers", numbers, "--method", "burst").stdout.splitlines()[3:-1]
+    ]
     assert scores == sorted(scores, reverse=True)
 
 
@@ -1180,8 +1087,9 @@ def test_a_terminal_gets_the_first_rows(numbers, on_terminal):
 def test_a_terminal_orders_by_our_own_column(numbers, tmp_path, on_terminal, command):
     frame = pl.read_csv(numbers).with_columns(outlier_score=pl.lit("0"))
     frame.write_csv(path := tmp_path / "taken.csv")
-    ok("outliers", path, "--save", tmp_path / "m", "-o", tmp_path / "out.csv")
-    result = ok(*(["outliers"] if command == "outliers" else ["score", tmp_path / "m"]), path)
+    burst = "--method", "burst"
+    ok("outliers", path, *burst, "--save", tmp_path / "m", "-o", tmp_path / "out.csv")
+    result = ok(*(["outliers", *burst] if command == "outliers" else ["score", tmp_path / "m"]), path)
     scores = [float(line.split()[-2]) for line in result.stdout.splitlines()[3:-1]]
     assert scores == sorted(scores, reverse=True)
 
@@ -1212,106 +1120,13 @@ def test_markup_and_escapes_are_shown_as_text(tmp_path, on_terminal):
 def test_progress_only_on_a_terminal(numbers, monkeypatch):
     from tdlg.cli import output as terminal
 
-    assert "fitting the model" not in ok("outliers", numbers).stderr
+    assert "looking for outliers" not in ok("outliers", numbers).stderr
     monkeypatch.setattr(terminal, "is_terminal", lambda stream: stream is sys.stderr)
-    assert "fitting the model" in ok("outliers", numbers).stderr
+    assert "looking for outliers" in ok("outliers", numbers).stderr
     assert "label-rates" in ok("compare", numbers, "--label", "stars", "--methods", "label-rates", "--trials", 1).stderr
 
 
 # ---- mistakes
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["info", "{folder}/ratings.cvs"], "there is no such file"),
-        (["info", "{folder}"], "this is a folder"),
-        (["info", "{folder}/empty.csv"], "has no rows"),
-        (["info", "{folder}/header.csv"], "a header and no rows"),
-        (["info", "{folder}/binary.csv"], "not UTF-8"),
-        (["info", "{folder}/ragged.csv"], "data row 2 has 4 fields"),
-        (["info", "{folder}/broken.jsonl"], "line 2 is not a JSON object"),
-        (["info", "{folder}/nested.jsonl"], "'src' must have one value per row. Got {'id': 1} in data row 1"),
-        (["info", "{folder}/text.parquet"], "this is not a parquet file"),
-        (["info", "{folder}/odd.csv"], "Pass --src, --dst and --time with names"),
-        (["info", "{folder}/odd.csv", "--src", "Von", "--dst", "nach"], "The columns are ['von', 'nach', 'wann']"),
-        (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "wann"], "'gestern'"),
-        (["info", "{folder}/odd.csv", "--src", "von", "--dst", "nach", "--time", "9"], "Got 9 instead"),
-        (["info", "{folder}/dates.csv"], "--time-format %d/%m/%Y if the day comes first"),
-        (["info", "{folder}/fine.csv", "--separator", ";"], "--separator"),
-        (["classify", "{folder}/fine.csv", "--label", "y", "-o", "{folder}/no/out.csv"], "there is no folder"),
-        (["classify", "{folder}/fine.csv", "--label", "y", "--save", "{folder}"], "this is a folder"),
-        (["classify", "{folder}/fine.csv", "--label", "z"], "No column 'z' for 'label'"),
-        (["classify", "{folder}/fine.csv", "--label", "x"], "only 1 class"),
-        (["classify", "{folder}/full.csv", "--label", "y", "--evaluate", "forecast"], "are all at the same time"),
-        (["classify", "{folder}/fine.csv", "--label", "y", "--features", "x,y"], "Leave it out of --features"),
-        (["info", "{folder}/fine.csv", "--features", "time"], "which the models use already"),
-        (["info", "{folder}/fine.csv", "--src", "²"], "No column '²'"),
-        (["info", "{folder}/twice.csv"], "Pass --src 0, or another"),
-        (["info", "{folder}/open.csv"], "A quote in it is not closed"),
-        (["info", "{folder}/nameless.csv"], "Pass --src 0, --dst 1 and --time 3, or other positions."),
-        (["info", "{folder}/two.jsonl"], "line 1 is not a JSON object"),
-        (["outliers", "{folder}/one.csv"], "at least two"),
-        (["outliers", "{folder}/full.csv", "--method", "rows"], "the same time. Use another --method."),
-        (
-            ["score", "{folder}/fine.csv", "{folder}/fine.csv"],
-            "not a tdlg model. Pass the path of a saved model.",
-        ),
-        (["score", "{folder}/nosuch", "{folder}/fine.csv"], "there is no such file"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path, arguments, message):
-    files = {
-        "empty.csv": b"",
-        "header.csv": b"src,dst,time\n",
-        "binary.csv": bytes(range(128, 256)) * 4,
-        "ragged.csv": b"src,dst,time\na,b,1\na,b,1,2\n",
-        "broken.jsonl": b'{"src": 1}\n{"src":\n',
-        "nested.jsonl": b'{"src": {"id": 1}, "dst": 2, "time": 3}\n',
-        "text.parquet": b"src,dst,time\na,b,1\n",
-        "odd.csv": b"von,nach,wann\na,b,gestern\nb,c,heute\n",
-        "dates.csv": b"src,dst,time\na,b,03/04/2020\nb,c,05/06/2020\n",
-        "fine.csv": b"src,dst,time,y,x\na,b,1,1,1\nb,c,1,0,\nc,d,1,,\n",
-        "full.csv": b"src,dst,time,y\na,b,1,1\nb,c,1,0\n",
-        "one.csv": b"src,dst,time\na,b,1\n",
-        "twice.csv": b"src,src,dst,time\na,b,c,1\n",
-        "open.csv": b'"src,dst,time\na,b,1\n',
-        "nameless.csv": b"a,b,1,2\nb,c,2,3\n",
-        "two.jsonl": b'{"src":1,"dst":2,"time":3}],[{"src":1,"dst":3,"time":4}\n',
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_bytes(content)
-    assert message in refused(*(one.format(folder=tmp_path) for one in arguments))
-    assert sorted(os.listdir(tmp_path)) == sorted(files)
-
-
-def test_a_fault_of_ours_is_not_hidden(monkeypatch):
-    monkeypatch.setattr("tdlg.cli.info.read_table", lambda *arguments, **options: {}["no"])
-    result = CliRunner().invoke(app, ["info", "x.csv"])
-    assert isinstance(result.exception, KeyError)
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (MemoryError("Unable to allocate 9 TB"), "There is not enough memory. Unable to allocate 9 TB"),
-        (PermissionError(13, "Permission denied", "x.csv"), "x.csv: Permission denied"),
-        (ImportError("The page needs jinja2."), "The page needs jinja2."),
-        (pl.exceptions.ComputeError("odd"), "odd"),
-        (ValueError("two\nlines"), "two lines"),
-    ],
-)
-def test_errors_of_the_system_are_plain(monkeypatch, error, said):
-    def fail(*arguments, **options):
-        raise error
-
-    monkeypatch.setattr("tdlg.cli.info.read_table", fail)
-    assert refused("info", "x.csv") == f"error: {said}"
-
-
-def test_a_traceback_on_request(monkeypatch):
-    monkeypatch.setenv("TDLG_TRACEBACK", "1")
-    assert isinstance(CliRunner().invoke(app, ["info", "nosuch.csv"]).exception, tdlg.exceptions.ReadError)
 
 
 def test_one_line():
@@ -1371,12 +1186,13 @@ def test_a_closed_pipe_is_quiet(numbers):
 
 SLOW = """
 import sys, time
-from tdlg.cli import main, output
+from tdlg.cli import main
+from tdlg.io import write
 def half(frame, file, separator):
     file.write(b"half"); file.flush()
     print("writing", file=sys.stderr, flush=True)
     time.sleep(60)
-output._write_text = half
+write.write_text = half
 main()
 """
 
@@ -1410,12 +1226,6 @@ def test_values_in_quotes_come_back_as_they_were_written(tmp_path):
     assert pl.read_csv(tmp_path / "out.csv")["note"].to_list() == notes
 
 
-def test_an_excel_workbook_is_told(tmp_path):
-    path = tmp_path / "payments.xlsx"
-    path.write_bytes(b"PK\x03\x04\x14\0\x06\0[Content_Types].xml\xc7\0xl/workbook.xml")
-    assert "this is an Excel workbook. Export its sheet as csv" in refused("info", path)
-
-
 # ---- what info tells of features and labels
 
 
@@ -1435,16 +1245,6 @@ def test_info_tells_numbers_from_categories(table, tmp_path):
     assert "features       fee (number), mcc (4 categories), amount (40 categories)" in result.stdout
     assert result.stderr == ""
     assert "is read as 300 different words" in ok("info", table, *OPTIONS, "--features", "Nr.").stderr
-
-
-def test_info_describes_labels_that_are_no_classes(tmp_path):
-    rows = [{"src": k, "dst": k % 3, "time": k, "n": k, "x": k / 7, "w": f"w{k}", "void": ""} for k in range(300)]
-    path = write_csv(tmp_path / "labels.csv", rows)
-    text = {name: ok("info", path, "--label", name).stdout for name in ("n", "x", "w", "void")}
-    assert "label          'n': numbers from 0 to 299, 300 different; to classify, give the positive class" in text["n"]
-    assert "label          'x': numbers from 0 to 42.7143, 300 different" in text["x"]
-    assert "label          'w': 300 different words, too many for classes" in text["w"]
-    assert "label          'void': all missing" in text["void"]
 
 
 def test_info_hints_at_two_kinds_by_the_names_of_columns(tmp_path):
@@ -1532,79 +1332,9 @@ def test_all_features_with_a_decimal_comma(tmp_path):
 
 
 def test_commands_without_features_say_so(wide):
-    for name, *more in (["outliers"], ["links"], ["rank", "--node", 3], ["embed", "--dim", 1]):
+    for name, *more in (["outliers", "--method", "burst"], ["links"], ["rank", "--node", 3], ["embed", "--dim", 1]):
         text = ok(name, wide, *more).stderr
         assert f"not used: {OTHERS}, bad (only source, destination and time are)\n" in text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "option"),
-    [
-        (["score", "{model}", "{table}", *OPTIONS, "--id", "nonsense"], "--id"),
-        (["score", "{model}", "{table}", *OPTIONS, "--label", LABEL], "--label"),
-        (["nodes", "{model}", "{table}", *OPTIONS, "--label", LABEL], "--label"),
-        (["explain", "{model}", "{table}", *OPTIONS, "--row", 1, "--label", LABEL], "--label"),
-        (["score", "{model}", "{table}", *OPTIONS, "--bipartite"], "--bipartite"),
-        (["score", "{model}", "{table}", *OPTIONS, "--features", "Nr."], "--features"),
-        (["outliers", "{table}", *OPTIONS, "--features", "Nr."], "--features"),
-        (["links", "{table}", *OPTIONS, "--categories", "Nr."], "--categories"),
-        (["rank", "{table}", *OPTIONS, "--node", "x", "--features", "Nr."], "--features"),
-        (["embed", "{table}", *OPTIONS, "--features", "Nr."], "--features"),
-        (["info", "{table}", *OPTIONS, "--missing", "?"], "--missing"),
-        (["info", "{log}", *OPTIONS, "--separator", ";"], "--separator"),
-        (["classify", "{table}", *OPTIONS, "--label", LABEL, "--method", "rows", "--features", "Nr."], "--features"),
-        (
-            ["classify", "{table}", *OPTIONS, "--label", LABEL, "--method", "rows", "--label-delay", "1d"],
-            "--label-delay",
-        ),
-        (
-            ["compare", "{table}", *OPTIONS, "--label", LABEL, "--evaluate", "random", "--label-delay", "1d"],
-            "--evaluate",
-        ),
-        (["demo", "--port", 0], "--port"),
-        (["demo", "--no-open"], "--open"),
-        (["demo", "--live", "--report", "x.html"], "--report"),
-    ],
-)
-def test_an_option_without_effect_is_refused(model, table, log, arguments, option):
-    files = {"model": model, "table": table, "log": log}
-    assert option in refused(*(str(one).format(**files) for one in arguments), code=2)
-
-
-@pytest.mark.parametrize("on_disk", [[], ["--memory", "2GB"], ["--engine", "tcp://127.0.0.1:9"]])
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["outliers", "--fast", "1h"], "--fast: it works only with --method burst"),
-        (["outliers", "--method", "burst", "--fast", "soon"], "--fast: it must be a duration such as 7d"),
-        (["classify", "--label", "bad", "--label-delay", "soon"], "--label-delay: it must be a duration"),
-        (["classify", "--label", "bad", "--scales", "7x"], "--scales: it must be a duration"),
-        (["classify", "--label", "bad", "--scales", ","], "--scales: it must have at least one"),
-        (["classify", "--label", "bad", "--method", "rows", "--calendar"], "rows"),
-        (["classify", "--label", "bad", "--separator", ";"], "--separator: it is for csv files"),
-        (["classify", "--label", "bad", "-o", "out.xlsx"], "--output: "),
-    ],
-)
-def test_one_mistake_has_one_code_on_every_path(wide, tmp_path, arguments, said, on_disk):
-    pl.read_csv(wide).write_parquet(path := tmp_path / "wide.parquet")
-    output = [] if "-o" in arguments else ["-o", tmp_path / "out.parquet"]
-    text = refused(arguments[0], path, *arguments[1:], *on_disk, *output, code=2)
-    assert said in text
-    assert not list(tmp_path.glob("out*"))
-
-
-def test_a_size_that_is_none(wide, tmp_path):
-    pl.read_csv(wide).write_parquet(path := tmp_path / "wide.parquet")
-    for command in (["classify", "--label", "bad"], ["outliers", "--method", "burst"], ["info"]):
-        output = [] if "info" in command else ["-o", tmp_path / "out.parquet"]
-        text = refused(command[0], path, *command[1:], "--memory", "much", *output, code=2)
-        assert text.startswith(
-            "error: --memory: The 'memory' must be a size of at least 1 GB, such as '2GB'. Got 'much'"
-        )
-
-
-def test_periods_that_are_none(wide):
-    assert "--every: it must be a duration" in refused("backtest", wide, "--label", "bad", "--every", "weekly", code=2)
 
 
 # ---- names of columns, whichever way a table is read

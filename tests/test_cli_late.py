@@ -1,31 +1,17 @@
 """Labels that become known later than their rows, on the command line."""
 
 import csv
-import io
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from tdlg import load_model
-from tdlg.cli import app
+from test_cli import ok, rows_of, run
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 AT_ONCE = "labels are taken as known at the time of their interaction; use --label-time or --label-delay"
 N, TO_SCORE = 300, 200  # rows, and the first row to score
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(one) for one in arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def ok(*arguments):
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 def write(path, label_time, *, label=None, time=str, rows=range(N)):
@@ -47,7 +33,7 @@ def as_date(k):
 
 
 def probabilities(result):
-    return [row["probability"] for row in csv.DictReader(io.StringIO(result.stdout))]
+    return [row["probability"] for row in rows_of(result.stdout)]
 
 
 FAR = {
@@ -123,42 +109,6 @@ class TestClassify:
         assert "a.csv: The 'label_time' is missing in data row 281" in result.stderr
         assert "whose label is known" in result.stderr
 
-    def test_the_column_is_no_feature_and_no_other_role(self, tmp_path):
-        file = write(tmp_path / "a.csv", lambda k: k + 50)
-        late = ["--label", "bad", "--label-time", "known", "--evaluate", "stream"]
-        result = run("classify", file, *late, "--features", "amount,known")
-        assert "'known' is the 'label_time', and as a feature it would reveal the label" in result.stderr
-        result = run(
-            "classify", file, "--label", "bad", "--label-time", "time", "--time", "time", "--evaluate", "forecast"
-        )
-        assert "'time' is both 'time' and 'label_time'" in result.stderr
-
-    @pytest.mark.parametrize("command", ["classify", "score", "nodes", "explain", "compare", "backtest", "info"])
-    def test_one_of_the_two(self, tmp_path, command):
-        file = write(tmp_path / "a.csv", lambda k: k + 50)
-        needed = {"explain": ["--row", 1], "backtest": ["--every", 50]}.get(command, [])
-        model = [tmp_path / "m.tdlg"] if command in ("score", "nodes", "explain") else []
-        late = ["--label", "bad", "--label-time", "known", "--label-delay", "5"]
-        result = run(command, *model, file, *needed, *late)
-        assert result.exit_code == 2
-        assert "--label-delay: it says the same as --label-time in another way" in result.stderr.replace("'", "")
-        if command in ("score", "nodes", "explain", "info"):
-            result = run(command, *model, file, *needed, "--label-delay", "5")
-            assert result.exit_code == 2
-            assert "it needs --label" in result.stderr
-
-    def test_interpolation(self, tmp_path):
-        file = write(tmp_path / "a.csv", lambda k: k + 50)
-        options = ["--label", "bad", "--label-delay", "5", "--setting", "interpolate", "--save", tmp_path / "m.tdlg"]
-        result = run("classify", file, *options)
-        assert result.exit_code == 2
-        assert "Leave out --setting interpolate" in result.stderr
-
-    def test_a_delay_in_another_form(self, tmp_path):
-        file = write(tmp_path / "a.csv", lambda k: k + 50)
-        result = run("classify", file, "--label", "bad", "--label-delay", "7d", "--evaluate", "forecast")
-        assert "'label_delay' must be a number that is not negative" in result.stderr
-
 
 def test_compare(tmp_path):
     file = write(tmp_path / "a.csv", lambda k: k + 50)
@@ -171,17 +121,12 @@ def test_compare(tmp_path):
     assert result.stderr.count(AT_ONCE) == 1
 
 
-def test_info(tmp_path):
-    file = write(tmp_path / "a.csv", lambda k: k + 50)
-    assert "50 time units after their row" in ok("info", file, "--label", "bad", "--label-time", "known").stdout
-
-
 class TestBacktest:
     def test_rows(self, tmp_path):
         file, out = write(tmp_path / "a.csv", lambda k: k + 20), tmp_path / "periods.csv"
         options = ["--label", "bad", "--label-time", "known", "--every", 100, "--alerts-per-day", 1]
         result = ok("backtest", file, *options, "-o", out)
-        rows = list(csv.DictReader(io.StringIO(out.read_text())))
+        rows = rows_of(out.read_text())
         assert [row["start"] for row in rows] == [*["100.0"] * 3, *["200.0"] * 3, *["total"] * 3]
         assert [row["method"] for row in rows[:3]] == ["propagation", "label rates", "windows"]
         assert [row["n_train"] for row in rows[::3]] == ["80", "180", ""]
@@ -191,7 +136,7 @@ class TestBacktest:
     def test_dates(self, tmp_path):
         file = write(tmp_path / "a.csv", lambda k: "", time=as_date)
         result = ok("backtest", file, "--label", "bad", "--every", "4d", "--start", "2024-01-05", "--alerts-per-day", 2)
-        assert [row["start"] for row in csv.DictReader(io.StringIO(result.stdout))][::3] == [
+        assert [row["start"] for row in rows_of(result.stdout)][::3] == [
             "2024-01-05",
             "2024-01-09",
             "2024-01-13",

@@ -1,7 +1,6 @@
 """The commands score --state, stream and refit."""
 
 import csv
-import io
 import json
 import os
 import signal
@@ -12,30 +11,17 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from live_payments import EDGES, LABEL_TIME, N_FITTED, N, batch_scores, classifier, detector, event, events, id_of
-from tdlg.cli import app
-from tdlg.cli.torn import end_torn_line
 from tdlg.live import refit as refits
+from tdlg.live.lines import end_torn_line
 from tdlg.live.model import LiveModel
+from test_cli import ok, rows_of, run
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 NAMES = {"id": "payment", "src": "customer", "dst": "shop", "time": "when", "amount": "amount"}
 COLUMNS = ["--src", "customer", "--dst", "shop", "--time", "when"]
-
-
-def run(*arguments, given=None):
-    result = CliRunner().invoke(app, [str(one) for one in arguments], input=given)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def ok(*arguments, given=None):
-    result = run(*arguments, given=given)
-    assert result.exit_code == 0, result.output
-    return result
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +45,7 @@ def write(path, rows, *, known=None, names=("payment", "customer", "shop", "when
 
 
 def probabilities(result):
-    return [float(row["probability"]) for row in csv.DictReader(io.StringIO(result.stdout))]
+    return [float(row["probability"]) for row in rows_of(result.stdout)]
 
 
 def lines(given):
@@ -155,8 +141,8 @@ def test_labels_without_a_time_become_known_when_they_come(model, tmp_path):
 
 def test_a_label_of_an_earlier_row_that_is_refused_is_reported(model, tmp_path):
     one = event(N_FITTED)
-    ok("stream", model, "--state", tmp_path / "live", given=lines([one]))
-    result = ok("stream", "--state", tmp_path / "live", given=lines([{**one, "label": "odd"}, {**one, "label": 1}]))
+    ok("stream", model, "--state", tmp_path / "live", stdin=lines([one]))
+    result = ok("stream", "--state", tmp_path / "live", stdin=lines([{**one, "label": "odd"}, {**one, "label": 1}]))
     assert "line 1 has a label that was refused: label: " in result.stderr
     assert [answer["repeated"] for answer in answers(result)] == [True, True]
     with LiveModel.open(tmp_path / "live") as live:
@@ -167,7 +153,7 @@ def test_a_row_that_is_too_old_is_not_scored(model, tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("customer,shop,when,amount\na,b,2001-01-01,5\na,b,2025-06-01,5\n")
     result = ok("score", model, path, "--state", tmp_path / "live", *COLUMNS)
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    rows = rows_of(result.stdout)
     assert rows[0]["probability"] == ""
     assert rows[1]["probability"] != ""
     assert "row 1 is not scored" in result.stderr
@@ -196,13 +182,13 @@ def test_bursts_have_a_state_too(tmp_path):
 
 def test_a_stream_is_answered_line_by_line(model, tmp_path):
     given = events()
-    result = ok("stream", model, "--state", tmp_path / "live", given=lines(given))
+    result = ok("stream", model, "--state", tmp_path / "live", stdin=lines(given))
     found = answers(result)
     assert [one["id"] for one in found] == [one["id"] for one in given]
     want = classifier().predict_proba(EDGES[N_FITTED:].with_label(None))[:, 1]
     np.testing.assert_allclose([one["score"] for one in found], want, atol=1e-6)
     assert set(found[0]) == {"id", "score", "predicted", "alert", "late", "repeated"}
-    again = answers(ok("stream", "--state", tmp_path / "live", given=lines(given)))
+    again = answers(ok("stream", "--state", tmp_path / "live", stdin=lines(given)))
     assert [one["score"] for one in again] == [one["score"] for one in found]
     assert all(one["repeated"] for one in again)
 
@@ -212,7 +198,7 @@ def test_the_names_of_a_table_hold_for_events(model, tmp_path):
     ok("score", model, table, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", "--label", "fraud")
     given = [{NAMES[name]: value for name, value in event(row).items()} for row in range(600, 610)]
     given.append({"payment": id_of(600), "fraud": 1})
-    found = answers(ok("stream", "--state", tmp_path / "live", given=lines(given)))
+    found = answers(ok("stream", "--state", tmp_path / "live", stdin=lines(given)))
     assert [one["id"] for one in found] == [id_of(row) for row in range(600, 610)]
     with LiveModel.open(tmp_path / "live") as live:
         assert live.event(id_of(600))["label"] == 1
@@ -220,22 +206,22 @@ def test_the_names_of_a_table_hold_for_events(model, tmp_path):
 
 def test_names_given_to_a_stream(model, tmp_path):
     given = [{NAMES[name]: value for name, value in event(row).items()} for row in range(N_FITTED, 510)]
-    ok("stream", model, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", given=lines(given[:5]))
-    assert len(answers(ok("stream", "--state", tmp_path / "live", given=lines(given[5:])))) == 5
+    ok("stream", model, "--state", tmp_path / "live", *COLUMNS, "--id", "payment", stdin=lines(given[:5]))
+    assert len(answers(ok("stream", "--state", tmp_path / "live", stdin=lines(given[5:])))) == 5
 
 
 def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
     good = lines(events(range(N_FITTED, 502))).splitlines()
     bad = ["nonsense", "[1]", json.dumps({**event(502), "time": "soon"}), json.dumps({"id": "x", "label": 1})]
     text = "\n".join([good[0], "", *bad, good[1]])  # and no line break at the end
-    result = ok("stream", model, "--state", tmp_path / "a", given=text)
+    result = ok("stream", model, "--state", tmp_path / "a", stdin=text)
     assert [one["id"] for one in answers(result)] == [id_of(N_FITTED), id_of(N_FITTED + 1)]
     for number, why in [(3, "not JSON"), (4, "not a JSON object"), (5, "time: "), (6, "'x'")]:
         assert f"line {number} is skipped: " in result.stderr
         assert why in result.stderr
     for number, line in enumerate(bad):
         strict = run(
-            "stream", model, "--state", tmp_path / f"{number}", "--strict", given=f"{good[0]}\n{line}\n{good[1]}\n"
+            "stream", model, "--state", tmp_path / f"{number}", "--strict", stdin=f"{good[0]}\n{line}\n{good[1]}\n"
         )
         assert strict.exit_code == 1
         assert "error: line 2: " in strict.stderr
@@ -246,26 +232,26 @@ def test_a_line_with_an_error_is_skipped_or_stops(model, tmp_path):
 
 def test_a_line_in_the_far_future_is_skipped_unless_that_is_wanted(model, tmp_path):
     future = event(N_FITTED + 5, time="2999-01-01T00:00:00")
-    result = ok("stream", model, "--state", tmp_path / "live", given=lines([future, event(N_FITTED)]))
+    result = ok("stream", model, "--state", tmp_path / "live", stdin=lines([future, event(N_FITTED)]))
     assert "line 1 is skipped: time: The time is " in result.stderr
     assert "--ahead" in result.stderr
     (answer,) = answers(result)
     assert (answer["id"], answer["late"]) == (id_of(N_FITTED), False)
-    result = ok("stream", "--state", tmp_path / "live", "--ahead", "500000d", given=lines([future]))
+    result = ok("stream", "--state", tmp_path / "live", "--ahead", "500000d", stdin=lines([future]))
     assert answers(result)[0]["id"] == future["id"]
 
 
 def test_a_line_without_the_field_of_a_feature(model, tmp_path):
     bare = {name: value for name, value in event(N_FITTED).items() if name != "amount"}
-    result = ok("stream", model, "--state", tmp_path / "live", given=lines([{**bare, "amt": 5}]))
+    result = ok("stream", model, "--state", tmp_path / "live", stdin=lines([{**bare, "amt": 5}]))
     assert "line 1 is skipped: amount: The event lacks 'amount'" in result.stderr
     assert "'amt'" in result.stderr
     assert "None" not in result.stderr
-    strict = run("stream", "--state", tmp_path / "live", "--strict", given=lines([bare]))
+    strict = run("stream", "--state", tmp_path / "live", "--strict", stdin=lines([bare]))
     assert strict.exit_code == 1
-    result = ok("stream", "--state", tmp_path / "live", "--allow-missing", given=lines([bare]))
+    result = ok("stream", "--state", tmp_path / "live", "--allow-missing", stdin=lines([bare]))
     assert answers(result)[0]["id"] == bare["id"]
-    again = ok("stream", "--state", tmp_path / "live", given=lines([{**bare, "amount": 5}, {**bare, "src": "x"}]))
+    again = ok("stream", "--state", tmp_path / "live", stdin=lines([{**bare, "amount": 5}, {**bare, "src": "x"}]))
     assert [one.get("differs") for one in answers(again)] == [True, True]
 
 
@@ -274,22 +260,22 @@ def test_a_record_that_is_set_aside_is_said(model, tmp_path):
         live._directory.log.append(3, b'{"columns":{"customer":"src"}}')
         live._directory.log.sync()
         live._failure = RuntimeError("killed")
-    result = ok("stream", "--state", tmp_path / "live", given=lines(events(range(N_FITTED, 502))))
+    result = ok("stream", "--state", tmp_path / "live", stdin=lines(events(range(N_FITTED, 502))))
     assert "warning: Record 1 of the log (1 setting) cannot be learnt and is set aside" in result.stderr
     assert len(answers(result)) == 2
 
 
 def test_many_complaints_are_not_all_shown(model, tmp_path):
-    result = ok("stream", model, "--state", tmp_path / "live", given="nonsense\n" * 50)
+    result = ok("stream", model, "--state", tmp_path / "live", stdin="nonsense\n" * 50)
     assert result.stderr.count("is skipped") == 20
     assert "50 lines were skipped in all" in result.stderr
 
 
 def test_a_stream_goes_on_where_it_was(model, tmp_path, monkeypatch):
-    monkeypatch.setattr("tdlg.cli.serve.MOST_LINES", 10)
+    monkeypatch.setattr("tdlg.cli.stream.MOST_LINES", 10)
     given = lines(events(range(N_FITTED, N_FITTED + 45))).splitlines(keepends=True)
-    ok("stream", model, "--state", tmp_path / "live", given="".join(given[:25]))
-    result = ok("stream", "--state", tmp_path / "live", "--resume", given="".join(given))
+    ok("stream", model, "--state", tmp_path / "live", stdin="".join(given[:25]))
+    result = ok("stream", "--state", tmp_path / "live", "--resume", stdin="".join(given))
     assert "continuing after line 20" in result.stderr
     found = answers(result)
     assert [one["id"] for one in found] == [id_of(N_FITTED + k) for k in range(20, 45)]
@@ -320,14 +306,13 @@ def test_labels_in_a_stream(model, tmp_path):
         for row in known
     ]
     given = [one for *_, one in sorted(both, key=lambda act: act[:2])]
-    found = answers(ok("stream", model, "--state", tmp_path / "live", given=lines(given)))
+    found = answers(ok("stream", model, "--state", tmp_path / "live", stdin=lines(given)))
     np.testing.assert_allclose([one["score"] for one in found], batch_scores(), atol=1e-6)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="no such signals and files")
 @pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.needs("time"))],
+    ("number", "code"), [(signal.SIGTERM, 0), pytest.param(signal.SIGINT, 130, marks=pytest.mark.needs("time"))]
 )
 def test_a_signal_ends_a_stream_with_a_snapshot(model, tmp_path, number, code):
     command = [sys.executable, "-m", "tdlg", "stream", model, "--state", tmp_path / "live"]
@@ -350,7 +335,7 @@ def test_a_signal_ends_a_stream_with_a_snapshot(model, tmp_path, number, code):
 
 
 def test_a_stream_needs_a_model_or_a_state(tmp_path):
-    result = run("stream", "--state", tmp_path / "live", given="")
+    result = run("stream", "--state", tmp_path / "live", stdin="")
     assert result.exit_code == 1
     assert "no state directory" in result.stderr
 
@@ -375,7 +360,7 @@ def test_refit(model, tmp_path, monkeypatch):
 
 
 def test_refit_without_labels(model, tmp_path):
-    ok("stream", model, "--state", tmp_path / "live", given=lines(events()))
+    ok("stream", model, "--state", tmp_path / "live", stdin=lines(events()))
     result = run("refit", "--state", tmp_path / "live")
     assert result.exit_code == 1
     assert "0 labelled events" in result.stderr

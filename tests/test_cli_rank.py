@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tdlg import LinkPredictor, LinkRanker, load_model, read_edges
+from tdlg.io import read_table
 from tdlg.rank import fit as ranking_fit
 from test_cli import ok, refused, rows_of
 
@@ -38,7 +39,7 @@ def letters(tmp_path_factory):
 def test_the_next_partner(letters):
     result = ok("rank", letters, "--src", "sender", "--dst", "receiver", "--time", "date", "--node", "p3", "--top", 4)
     got = rows_of(result.stdout)
-    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 4
+    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen", "reason"]] * 4
     assert {row["sender"] for row in got} == {"p3"}
     assert {row["receiver"] for row in got[:3]} == {"p4", "p5", "p6"}
     assert "ranked by boosted trees, which learnt from 500 rows" in result.stderr
@@ -52,7 +53,7 @@ def test_several_sources_at_a_time(letters):
     )
     got = rows_of(result.stdout)
     assert [row["sender"] for row in got] == ["p3", "p3", "me", "me"]
-    assert list(got[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
+    assert list(got[0]) == ["sender", "receiver", "date", "recency_score", "seen", "reason"]
     assert {row["date"][:10] for row in got} == {"2024-01-09"}
     assert [row["seen"] for row in got] == ["true", "true", "false", "false"]
     assert "ranked by the recency rule" in result.stderr
@@ -86,6 +87,16 @@ def test_a_saved_model_knows_later_rows(letters, tmp_path):
     )
 
 
+def test_the_columns_are_found_by_the_names_that_the_model_knows(letters, tmp_path):
+    odd = tmp_path / "odd.csv"
+    names, _, rows = letters.read_text().partition("\n")
+    odd.write_text(",".join(f"column {k}" for k in range(names.count(",") + 1)) + "\n" + rows)
+    at = {role: names.split(",").index(name) for role, name in read_table(letters).names.items()}
+    columns = [part for role, k in at.items() for part in (f"--{role}", f"column {k}")]
+    said = ok("rank", odd, *columns, "--node", "p3", "--save", tmp_path / "m").stdout
+    assert ok("rank", odd, "--node", "p3", "--model", tmp_path / "m").stdout == said
+
+
 def test_rows_at_the_last_time_of_the_model(letters, tmp_path):
     """The first 640 rows end within a day; the other rows of that day are added."""
     lines = letters.read_text().splitlines()
@@ -111,7 +122,7 @@ def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     for arguments in (["rank", letters, "--node", "p3"], ["links", letters]):
         result = ok(*arguments)
-        assert list(rows_of(result.stdout)[0]) == ["sender", "receiver", "date", "recency_score", "seen"]
+        assert list(rows_of(result.stdout)[0]) == ["sender", "receiver", "date", "recency_score", "seen", "reason"]
         assert (
             "ranked by the recency rule: LightGBM is not installed (from a clone of tdlg: pip install '.[rank]')"
             in result.stderr
@@ -122,7 +133,7 @@ def test_without_lightgbm_the_header_says_so(letters, monkeypatch):
 def test_links_are_ranked_by_trees(letters, tmp_path):
     result = ok("links", letters, "--top", 7, "--save", tmp_path / "m")
     got = rows_of(result.stdout)
-    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen"]] * 7
+    assert [list(row) for row in got] == [["sender", "receiver", "date", "score", "seen", "reason"]] * 7
     assert "ranked by boosted trees" in result.stderr
     assert [row["receiver"] for row in rows_of(ok("links", letters, "--top", 7).stdout)] == [
         row["receiver"] for row in got

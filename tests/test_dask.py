@@ -21,6 +21,7 @@ from tdlg import (
 from tdlg.cli import app
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
 from tdlg.exceptions import ClusterError, ParameterError, ReadError
+from test_same_answers import by_file
 
 pytestmark = pytest.mark.needs("dask")
 
@@ -136,6 +137,16 @@ class TestFiles:
         assert found[0].drop("probability").equals(found[1].drop("probability"))
         assert not list(tmp_path.glob(".*"))
 
+    @pytest.mark.parametrize(
+        ("name", "setting"),
+        [("payments", "forecast, late labels"), ("blocks", "interpolate"), ("hubs", "stream, late labels")],
+    )
+    def test_pinned_answers(self, cluster, name, setting, tmp_path):
+        found, tasks, _ = by_file(tmp_path, name, setting, engine=cluster.address)
+        here, few, _ = by_file(tmp_path, name, setting)
+        assert tasks.n_tasks >= 8 * few.n_tasks
+        assert found.equals(here)
+
     def test_bursts(self, engine, payments, tmp_path):
         burst_file(payments, tmp_path / "scored", engine=engine, memory="1GB")
         scores = pl.read_parquet(tmp_path / "scored")
@@ -164,15 +175,15 @@ class TestFiles:
         burst = ["outliers", str(payments), "--method", "burst", *options, "-o", str(tmp_path / "many")]
         done = CliRunner().invoke(app, burst)
         assert done.exit_code == 0, done.output
-        assert "method: burst, bursts of" in done.output
+        assert "method: burst, the only one on disk, bursts of" in done.output
         assert pl.read_parquet(tmp_path / "many").columns[-2:] == ["outlier_score", "outlier"]
 
     def test_methods_that_need_all_rows_are_refused_on_the_shell(self, payments, tmp_path):
         more = [str(payments), "--engine", "tcp://127.0.0.1:9", "-o", str(tmp_path / "out.parquet")]
         for command, text in (
-            (["classify", "--label", "fraud", "--method", "rows"], "rows cannot run on disk or on a cluster"),
-            (["outliers", "--method", "rows"], "rows cannot run on disk or on a cluster"),
-            (["outliers"], "shuffled cannot run on disk or on a cluster. Use --method burst"),
+            (["classify", "--label", "fraud", "--method", "linegraph"], "linegraph cannot run on disk or on a cluster"),
+            (["outliers", "--method", "linegraph"], "linegraph cannot run on disk or on a cluster"),
+            (["outliers", "--method", "shuffled"], "shuffled cannot run on disk or on a cluster. Use --method burst"),
             (["outliers", "--method", "burst", "--contamination", "0.1"], "it needs all rows in memory at once"),
         ):
             done = CliRunner().invoke(app, [*command, *more])

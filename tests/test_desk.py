@@ -6,8 +6,9 @@ from importlib.resources import files
 
 import pytest
 
+from browser import Browser
 from fake_live import FakeLive
-from serving import Client, serving
+from serving import serving
 
 HOSTILE = '<script>alert("x")</script>'
 SECRET = "correct-horse-battery"
@@ -22,40 +23,23 @@ def event(id, src="ann", dst="shop", time="2025-01-01T00:00:00", **more):
 
 
 def alerts(n, **more):
+    """Alerts that share no node."""
     return [
-        event(f"p{k}", f"customer {k}", amount=900 - k, time=f"2025-01-{k + 1:02}T10:00:00", **more) for k in range(n)
+        event(f"p{k}", f"customer {k}", f"shop {k}", amount=900 - k, time=f"2025-01-{k + 1:02}T10:00:00", **more)
+        for k in range(n)
     ]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    live = FakeLive()
-    with serving(live) as client:
-        client.live = live
-        yield client
-
-
-@pytest.fixture
-def live(shared):
-    shared.live.__init__()
-    return shared.live
-
-
-@pytest.fixture
-def client(shared, live):
-    client = Client(shared.service)
-    client.service = shared.service
-    yield client
-    client.close()
 
 
 @pytest.fixture
 def desk(browser, client):
     """Opens the desk, and waits until it is live."""
 
-    def open_desk(part="", **options):
+    def open_desk(part="", order="newest", **options):
         browser.open(client.service.url + part, **options)
         browser.wait("document.getElementById('state')?.className === 'live'")
+        if order == "newest":
+            browser.run("document.querySelector('input[value=newest]').click()")
+            browser.wait("document.getElementById('list').dataset.order === 'newest'")
         return browser
 
     yield open_desk
@@ -66,7 +50,7 @@ def calm(browser):
     """No errors, and no request to anybody else."""
     assert not browser.complaints()
     own = browser.run("location.origin")
-    assert all(url.startswith((own, "data:,", "about:")) for url in browser.requests())
+    assert all(url.startswith((own, "data:", "about:")) for url in browser.requests())
     assert "Page.javascriptDialogOpening" not in {event.get("method") for event in browser.events}
     return True
 
@@ -83,7 +67,7 @@ def test_an_alert_appears_without_reloading(desk, client):
     browser.wait(f"{ROWS}.length === 1")
     assert browser.run("document.getElementById('empty').hidden")
     browser.wait("document.title === '(1) tdlg desk'")
-    assert browser.run(f"{ROWS}[0].innerText").startswith("0.900\ncustomer 0 → shop")
+    assert browser.run(f"{ROWS}[0].innerText").startswith("0.900\ncustomer 0 → shop 0")
     client.post("/score", event("second", "bob", amount=700))
     browser.wait(f"{ROWS}.length === 2")
     assert browser.run(f"{ROWS}[0].textContent").startswith("0.700bob → shop")  # the newest first
@@ -103,7 +87,7 @@ def test_a_confirmation_changes_the_next_score(desk, client, live):
     browser.wait(f"{ROWS}.length === 1")
     assert live.event("p1")["label"] == 1
     assert client.post("/score", event("after", "customer 1", "elsewhere")).json["score"] > before
-    assert browser.run("document.querySelector('#done p').textContent") == "Confirmed: customer 1 → shop"
+    assert browser.run("document.querySelector('#done p').textContent") == "Confirmed: customer 1 → shop 1"
     assert calm(browser)
 
 
@@ -118,9 +102,8 @@ def test_undo_by_key_and_by_click(desk, client, live):
     browser.wait(f"{ROWS}.length === 1")
     assert [live.event(f"p{k}")["label"] for k in range(3)] == [None, 1, 0]
     browser.press("u")
-    browser.wait(f"{ROWS}.length === 2")
+    browser.wait(f"{ROWS}.length === 2 && {SELECTED}.textContent.includes('customer 1')")
     assert live.event("p1")["label"] is None
-    assert "customer 1" in browser.run(f"{SELECTED}.textContent")
     browser.run("document.getElementById('undo').click()")  # hidden: the last message offers no undo
     browser.wait(f"{ROWS}.length === 3")
     assert live.event("p2")["label"] is None
@@ -135,16 +118,16 @@ def test_by_keyboard_alone(desk, client, live):
     browser = desk()
     browser.wait(f"{ROWS}.length === 4")
     selected = f"{SELECTED}.querySelector('.ends').textContent"
-    assert browser.run(selected) == "customer 3 → shop"
+    assert browser.run(selected) == "customer 3 → shop 3"
     for key, name in (("j", 2), ("j", 1), ("k", 2), ("k", 3), ("k", 3)):
         browser.press(key)
-        assert browser.run(selected) == f"customer {name} → shop"
+        assert browser.run(selected) == f"customer {name} → shop {name}"
     assert browser.run(f"document.activeElement === {SELECTED}")
     browser.press("j")
     browser.press("y")
     browser.wait(f"{ROWS}.length === 3")
     assert live.event("p2")["label"] == 1
-    browser.wait(f"{selected} === 'customer 1 → shop'")  # the next one
+    browser.wait(f"{selected} === 'customer 1 → shop 1'")  # the next one
     browser.wait(f"document.activeElement === {SELECTED}")
     browser.press("/")
     assert browser.run("document.activeElement.name") == "id"
@@ -162,10 +145,10 @@ def test_the_selected_alert_is_explained(desk, client):
     browser = desk()
     browser.wait(f"{DETAIL}.querySelectorAll('.why-list li').length === 2")
     text = browser.run(f"{DETAIL}.innerText")
-    for words in ("0.899", "probability of class 1", "customer 1 → shop", "Confirm", "Dismiss", "p1", "899"):
+    for words in ("0.899", "probability of class 1", "customer 1 → shop 1", "Confirm", "Dismiss", "p1", "899"):
         assert words in text
-    assert browser.run(f"{DETAIL}.querySelectorAll('table tbody tr').length") == 4
-    assert browser.run(f"{DETAIL}.querySelector('.why-list').textContent").startswith("↑raises the score: 1 of 4")
+    assert browser.run(f"{DETAIL}.querySelectorAll('table tbody tr').length") == 3
+    assert browser.run(f"{DETAIL}.querySelector('.why-list').textContent").startswith("↑raises the score: 1 of 3")
     assert browser.run(f"{DETAIL}.querySelectorAll('.mark.confirmed').length") == 1
     assert calm(browser)
 
@@ -190,12 +173,14 @@ def test_ids_are_shown_as_text(desk, client):
 @pytest.mark.needs("chromium")
 def test_the_order_can_be_by_score(desk, client):
     client.post("/score", alerts(3))
-    browser = desk()
+    browser = desk(order="")
     browser.wait(f"{ROWS}.length === 3")
     scores = f"{ROWS}.map(row => Number(row.querySelector('.score').textContent))"
-    assert browser.run(scores) == [0.898, 0.899, 0.9]
+    assert browser.run(scores) == [0.9, 0.899, 0.898], "the highest first"
+    browser.run("document.querySelector('input[value=newest]').click()")
+    browser.wait(f"String({scores}) === '0.898,0.899,0.9'")
     browser.run("document.querySelector('input[value=highest]').click()")
-    assert browser.run(scores) == [0.9, 0.899, 0.898]
+    browser.wait(f"String({scores}) === '0.9,0.899,0.898'")
     client.post("/score", event("more", "bob", amount=899.5))
     browser.wait(f"{ROWS}.length === 4")
     assert browser.run(scores) == [0.9, 0.899, 0.899, 0.898]
@@ -280,8 +265,8 @@ def test_figures(desk, client):
 
 @pytest.mark.needs("chromium")
 def test_a_node_is_found(desk, client):
-    client.post("/score", [*alerts(2), event("x", "ann", "a=b&c%", amount=100)])
-    browser = desk()
+    client.post("/score", [*(event(k, f"c{k}") for k in range(2)), event("x", "ann", "a=b&c%", amount=100)])
+    browser = desk(order="")
 
     def find(id):
         browser.run(f"document.querySelector('#find input').value = {json.dumps(id)}")
@@ -360,6 +345,315 @@ def test_signing_in_and_out(browser):
         browser.run("document.getElementById('leave').click()")
         browser.wait("document.getElementById('login')")
         browser.call("Page.navigate", url="about:blank")
+
+
+# ---- a team
+
+
+@pytest.fixture
+def team(browser):
+    """anna at the desk, and lee as a program sees him."""
+    live = FakeLive()
+    anna, lee = live.add("anna"), live.add("lee", role="lead")
+    with serving(live, token=SECRET) as client:
+        client.headers = {"authorization": f"Bearer {SECRET}"}
+        client.post("/score", [*alerts(4), event(HOSTILE, HOSTILE, "shop", amount=800)])
+        client.headers = {"authorization": f"Bearer {lee[0]}"}
+        browser.open(client.service.url)
+        browser.run(
+            f"document.getElementById('token').value = {anna[0]!r}; document.getElementById('login').requestSubmit()"
+        )
+        browser.wait("document.getElementById('state')?.className === 'live'")
+        browser.wait(f"{ROWS}.length === 5")
+        yield browser, live, client
+        browser.call("Page.navigate", url="about:blank")
+
+
+def choose(browser, select, value):
+    browser.run(f"{select}.value = {value!r}; {select}.dispatchEvent(new Event('change'))")
+
+
+def part(n):
+    """The fields of the selected alert: its reason, assignee and note."""
+    return f"{DETAIL}.querySelectorAll('.team-part select, .team-part input')[{n}]"
+
+
+@pytest.mark.needs("chromium")
+def test_a_reviewer_dismisses_with_a_reason_assigns_and_notes(team):
+    browser, live, _ = team
+    assert browser.run("document.getElementById('me').textContent") == "anna, analyst"
+    choose(browser, part(1), "lee")
+    browser.wait("document.querySelector('#done p').textContent === 'Assigned to lee: customer 0 → shop 0'")
+    browser.run(f"{part(2)}.value = {HOSTILE!r}; {part(2)}.form.requestSubmit()")
+    browser.wait(f"{DETAIL}.querySelectorAll('.notes li').length === 1")
+    assert HOSTILE in browser.run(f"{DETAIL}.querySelector('.notes').textContent")
+    choose(browser, part(0), "wrong data")
+    browser.press("n")
+    browser.wait(f"{ROWS}.length === 4")
+    alert = live._alerts["p0"]
+    assert (alert.status, alert.by, alert.dismissal, alert.assignee) == ("dismissed", "anna", "wrong data", "lee")
+    assert alert.notes[0]["note"] == HOSTILE
+    browser.run("location.hash = 'decided'")
+    browser.wait("document.querySelector('#decisions tbody td:nth-child(6)')?.textContent === 'anna: wrong data'")
+    browser.run("location.hash = 'figures'")
+    browser.wait("document.getElementById('by-team').textContent.includes('anna0 of 1 alert confirmed')")
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_two_analysts_at_once(team):
+    browser, live, lee = team
+    seen = lee.get("/alerts?q=p1").json["alerts"][0]
+    assert lee.post("/decisions", {"id": "p0", "label": 1}).json["by"] == "lee"
+    browser.wait(
+        f"{ROWS}.length === 4",
+    )  # what lee decided leaves anna's list
+    browser.wait(f"{SELECTED}.textContent.includes('customer 1')")
+    browser.press("n")
+    browser.wait(f"{ROWS}.length === 3")
+    answer = lee.post("/decisions", {"id": "p1", "label": 1, "version": seen["version"]})
+    assert answer.status == 409
+    assert "changed by anna meanwhile: it is dismissed now" in answer.json["error"]["message"]
+    live._alerts["p2"].version += 1  # as if somebody had changed it in this moment
+    browser.press("y")
+    browser.wait("document.querySelector('#done p').textContent.includes('Look at it again')")
+    assert live._alerts["p2"].status == "open"
+    browser.press("y")  # it was read again
+    browser.wait(f"{ROWS}.length === 2")
+    assert live._alerts["p2"].by == "anna"
+
+
+@pytest.mark.needs("chromium")
+def test_marked_alerts_are_decided_and_undone_together(team):
+    browser, live, _ = team
+    for key in "xjxj":
+        browser.press(key)
+    assert browser.run("document.getElementById('n-marked').textContent") == "2 alerts marked"
+    browser.press("y")
+    browser.wait(f"{ROWS}.length === 3")
+    assert [live.event(f"p{k}")["label"] for k in range(4)] == [1, 1, None, None]
+    assert browser.run("document.querySelector('#done p').textContent") == "Confirmed: 2 alerts"
+    assert browser.run("document.getElementById('bulk').hidden")
+    browser.press("u")
+    browser.wait(f"{ROWS}.length === 5")
+    assert [live.event(f"p{k}")["label"] for k in range(4)] == [None] * 4
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_filters_and_help(team):
+    browser, *_ = team
+
+    def fill(name, value):
+        field = f"document.getElementById('filter').elements.{name}"
+        browser.run(f"{field}.value = {value!r}; {field}.dispatchEvent(new Event('input', {{ bubbles: true }}))")
+
+    fill("q", "customer 2")
+    browser.wait(f"{ROWS}.length === 1")
+    assert browser.run("document.getElementById('export').href").endswith("alerts.csv?order=highest&q=customer+2")
+    fill("q", "nobody")
+    browser.wait("!document.getElementById('empty').hidden")
+    assert browser.run("document.getElementById('calm').textContent") == "No open alert is like this."
+    fill("q", "")
+    fill("least", "0.8985")
+    browser.wait(f"{ROWS}.length === 2")
+    fill("least", "")
+    fill("assignee", "lee")
+    browser.wait("!document.getElementById('empty').hidden")
+    browser.press("?")
+    assert browser.run("document.getElementById('help').open")
+    browser.press("?")
+    assert not browser.run("document.getElementById('help').open")
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_a_snooze_is_listed_and_ended(team):
+    browser, live, _ = team
+    live.clock = "2025-01-31T08:00:00"
+    browser.press("s")
+    browser.wait(f"{DETAIL}.querySelector('.snooze').open && {DETAIL}.querySelector('[data-kept=until]').value")
+    browser.run(f"{DETAIL}.querySelector('[data-kept=why]').value = {HOSTILE!r}")
+    browser.run(f"{DETAIL}.querySelector('.snooze form').requestSubmit()")
+    told = "document.querySelector('#done p').textContent"
+    browser.wait(f"{told} === 'No new alerts of customer 0 until 2025-02-07'")
+    (found,) = live.team()["snoozed"]
+    assert (found["nodes"], found["until"], found["by"], found["note"]) == (
+        ["customer 0"], "2025-02-07", "anna", HOSTILE,
+    )  # fmt: skip
+    rows = "[...document.querySelectorAll('#snoozes tbody tr')]"
+    browser.run("location.hash = 'snoozed'")
+    browser.wait(f"{rows}.length === 1 && {rows}[0].textContent.includes({HOSTILE!r})")
+    browser.run(f"{rows}[0].querySelector('button').click()")
+    browser.wait(f"{rows}.length === 0")
+    assert live.team()["snoozed"] == []
+    form = "document.getElementById('to-snooze')"
+    browser.run(
+        f"{form}.elements.node.value = 'a'; {form}.elements.to.value = 'b'; {form}.elements.until.value = '';"
+        f"{form}.requestSubmit()"
+    )
+    browser.wait(f"{rows}.length === 1 && {rows}[0].textContent.startsWith('a → bit is ended')")
+    browser.press("u")
+    browser.wait(f"{rows}.length === 0")
+    assert browser.run(told) == "Alerts of a → b are raised again"
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_mine_decided_and_audit(team):
+    browser, _, lee = team
+    browser.press("a")
+    browser.wait("document.querySelector('#done p').textContent === 'Assigned to anna: customer 0 → shop 0'")
+    browser.run("location.hash = 'mine'")
+    browser.wait(f"{ROWS}.length === 1")
+    assert browser.run("document.getElementById('export').href").endswith("order=highest&assignee=anna")
+    lee.post("/decisions", [{"id": "p1", "label": 0, "reason": "other"}, {"id": "p2", "label": 1, "note": HOSTILE}])
+    browser.run("location.hash = 'decided'")
+    rows = "[...document.querySelectorAll('#decisions tbody tr')]"
+    browser.wait(f"{rows}.length === 2")
+    reason = "document.getElementById('of-decided').elements.dismissal"
+    browser.run(f"{reason}.value = 'other'; {reason}.dispatchEvent(new Event('input', {{ bubbles: true }}))")
+    browser.wait(f"{rows}.length === 1 && {rows}[0].textContent.includes('customer 1')")
+    assert "dismissal=other" in browser.run("document.getElementById('export-decided').href")
+    assert browser.run("document.getElementById('to-audit').hidden"), "anna is no lead"
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_a_lead_reads_who_did_what(browser):
+    live = FakeLive()
+    (token,) = live.add("lee", role="lead")
+    with serving(live) as client:
+        client.post("/score", alerts(1))
+        client.post("/decisions", {"id": "p0", "label": 1, "note": HOSTILE})
+        browser.open(f"{client.service.url}#audit")  # no token is needed, but who gives one has a name
+        browser.wait("document.getElementById('state')?.className === 'live'")
+        assert browser.run("document.getElementById('me').textContent") == ""
+        browser.run("document.getElementById('enter').click()")
+        browser.wait("document.getElementById('login') && document.readyState === 'complete'")
+        browser.run(
+            f"document.getElementById('token').value = {token!r}; document.getElementById('login').requestSubmit()"
+        )
+        browser.wait("document.getElementById('me')?.textContent === 'lee, lead'")
+        browser.run("location.hash = 'audit'")
+        rows = "[...document.querySelectorAll('#actions tbody tr')]"
+        browser.wait(f"{rows}.length === 2")
+        assert f"label 1 “{HOSTILE}”" in browser.run(f"{rows}[0].textContent")
+        form = "document.getElementById('to-reasons')"
+        browser.run(f"{form}.elements.reasons.value = 'travels\\n\\n {HOSTILE} '; {form}.requestSubmit()")
+        browser.wait(f"{rows}.length === 3")
+        assert live.team()["reasons"] == ["travels", HOSTILE]
+        assert live.audit(1)[0]["by"] == "lee"
+        assert calm(browser)
+        browser.call("Page.navigate", url="about:blank")
+
+
+# ---- cases
+
+
+def of_ann(n):
+    return [event(f"a{k}", "ann", f"shop {k}", amount=700 + k, time=f"2025-02-{k + 1:02}") for k in range(n)]
+
+
+@pytest.mark.needs("chromium")
+def test_alerts_of_a_node_are_one_case_with_one_decision(desk, client, live):
+    client.post("/score", [*of_ann(3), *alerts(1), event("calm", "ann", HOSTILE)])
+    browser = desk(order="")
+    browser.wait(f"{ROWS}.length === 2")
+    browser.press("j")
+    assert browser.run(f"{SELECTED}.querySelector('.ends').textContent") == "ann → …3 alerts"
+    browser.wait(f"{DETAIL}.querySelectorAll('.of-case > li > details').length === 3")
+    assert "3 open alerts, 2025-02-01 to 2025-02-03" in browser.run(f"{DETAIL}.innerText")
+    browser.wait(f"{DETAIL}.querySelectorAll('.pictures svg.chart').length === 2")
+    tips = browser.run(f"[...{DETAIL}.querySelectorAll('.pictures [data-tip]')].map(mark => mark.dataset.tip)")
+    assert sum("ann → " in tip for tip in tips) == 4, "all its interactions, in time"
+    assert f"{HOSTILE}: 1 with ann" in tips
+    browser.press("y")
+    browser.wait(f"{ROWS}.length === 1")
+    assert browser.run("document.querySelector('#done p').textContent") == "Confirmed: 3 alerts"
+    assert [live.event(f"a{k}")["label"] for k in range(3)] == [1, 1, 1]
+    browser.press("u")
+    browser.wait(f"{SELECTED}?.querySelector('.ends').textContent === 'ann → …3 alerts'")
+    assert [live.event(f"a{k}")["label"] for k in range(3)] == [None] * 3
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_one_alert_of_a_case_is_decided_alone(desk, client, live):
+    client.post("/score", of_ann(3))
+    browser = desk()
+    browser.wait(f"{DETAIL}.querySelectorAll('.of-case > li').length === 3")
+    browser.run(f"{DETAIL}.querySelector('[data-kept=note]').value = 'not sent yet'")
+    browser.run(f"{DETAIL}.querySelectorAll('.of-case button')[3].click()")  # dismisses the second
+    browser.wait(f"{DETAIL}.querySelectorAll('.of-case > li').length === 2")
+    assert [live.event(f"a{k}")["label"] for k in range(3)] == [None, 0, None]
+    assert browser.run(f"{DETAIL}.querySelector('[data-kept=note]').value") == "not sent yet"
+    client.post("/score", event("a9", "ann", "inn", amount=990))  # joins the selected case
+    browser.wait(f"{DETAIL}.querySelectorAll('.of-case > li').length === 3")
+    client.post("/labels", [{"id": "a0", "label": 0}, {"id": "a2", "label": 0}])
+    browser.wait(f"{DETAIL}.querySelector('h3').textContent === 'ann → inn'")
+    links = browser.run(f"[...{DETAIL}.querySelectorAll('a[download]')].map(link => link.getAttribute('href'))")
+    assert links == ["case.html?id=a9", "case?id=a9"]
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_two_desks_at_once(team, chromium, tmp_path):
+    first, live, lee = team
+    token = lee.headers["authorization"].removeprefix("Bearer ")
+    second = Browser(chromium, tmp_path)
+    try:
+        second.open(lee.service.url)
+        second.run(
+            f"document.getElementById('token').value = {token!r}; document.getElementById('login').requestSubmit()"
+        )
+        second.wait(f"document.getElementById('me')?.textContent === 'lee, lead' && {ROWS}.length === 5")
+        first.press("a")
+        second.wait(f"{ROWS}[0].textContent.includes('for anna')")
+        second.wait(f"{DETAIL}.querySelectorAll('.team-part select')[1].value === 'anna'")
+        first.run(f"{part(2)}.value = 'mine'; {part(2)}.form.requestSubmit()")
+        second.wait(f"{DETAIL}.querySelector('.notes')?.textContent.includes('anna: mine')")
+        second.press("y")
+        first.wait(f"{ROWS}.length === 4")
+        assert (live._alerts["p0"].by, live._alerts["p0"].label) == ("lee", 1)
+        second.press("u")
+        first.wait(f"{ROWS}.length === 5")
+        assert calm(first)
+        assert not second.complaints()
+    finally:
+        second.close()
+
+
+@pytest.mark.needs("chromium", "axe")
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_no_serious_fault_of_accessibility(desk, client, live, width, scheme):
+    live.add("anna")
+    client.post("/score", [*of_ann(3), *alerts(3)])
+    client.post("/decisions", [{"id": "p0", "label": 1, "note": "seen"}, {"id": "p1", "note": "waits"}])
+    client.post("/actions", {"do": "snooze", "nodes": ["bob"], "note": "abroad"})
+    for place, shown in (
+        ("", f"{DETAIL}.querySelector('.pictures svg.chart')"),
+        ("#snoozed", "document.querySelector('#snoozes td')"),
+        ("#decided", "document.querySelector('#decisions td')"),
+        ("#figures", "document.querySelector('#figures [data-tip]')"),
+        ("#audit", "document.querySelector('#actions td')"),
+        ("#node=ann", "document.querySelector('#history td')"),
+    ):
+        browser = desk(place, order="", width=width, scheme=scheme)
+        browser.wait(shown)
+        assert browser.faults() == [], place
+    browser.press("?")
+    assert browser.faults() == []
+    browser.open(f"{client.service.url}login", width=width, scheme=scheme)
+    assert browser.faults() == []
+
+
+@pytest.mark.needs("chromium", "axe")
+def test_a_fault_of_accessibility_is_found(desk, client):
+    client.post("/score", alerts(1))
+    browser = desk()
+    browser.run("document.querySelector('#list input').removeAttribute('aria-label')")
+    assert any("label" in fault for fault in browser.faults())
 
 
 # ---- without a browser

@@ -1,9 +1,12 @@
 """The wheel and the source distribution: what is in them, what they say of themselves, and that the wheel runs alone."""
 
+import os
+import re
 import subprocess
 import sys
 import tarfile
 import tomllib
+import venv
 import zipfile
 from configparser import ConfigParser
 from email.parser import BytesParser
@@ -112,7 +115,7 @@ class TestWheel:
         assert inside == {f"tdlg/{name}" for name in sources(ROOT / "src" / "tdlg")}
 
     @pytest.mark.parametrize(
-        "name", ["py.typed", "report/parts.css", "report/charts.js", "report/templates/page.html", "serve/desk/desk.js"]
+        "name", ["py.typed", "report/parts.css", "report/charts.js", "report/page.html", "serve/desk/desk.js"]
     )
     def test_files_that_are_not_python_are_in_it(self, wheel, name):
         assert members(wheel)[f"tdlg/{name}"] == (ROOT / "src" / "tdlg" / name).read_bytes()
@@ -141,7 +144,21 @@ class TestMetadata:
         needed = {Requirement(line) for line in metadata.get_all("Requires-Dist")}
         assert {need for need in needed if need.marker is None} == set(map(Requirement, self.project["dependencies"]))
         assert set(metadata.get_all("Provides-Extra")) == set(self.project["optional-dependencies"])
-        assert SpecifierSet(metadata["Requires-Python"]) == SpecifierSet(">=3.11,<3.14")
+        assert SpecifierSet(metadata["Requires-Python"]) == SpecifierSet(">=3.11")
+
+    def test_the_makefile_reads_each_lower_bound(self):
+        pattern = re.search(r'findall\(r"(.*)", open', (ROOT / "Makefile").read_text(encoding="utf-8"))[1]
+        text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        needs = map(Requirement, sum(self.project["optional-dependencies"].values(), self.project["dependencies"]))
+        bounds = {(need.name, low.version) for need in needs for low in need.specifier if low.operator == ">="}
+        assert bounds - set(re.findall(pattern.replace('\\"', '"'), text)) == set()
+
+    def test_the_conda_recipe_needs_the_same(self):
+        recipe = (ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+        listed = re.findall(r"- (.+)", recipe[recipe.index("  run:") : recipe.index("tests:")])
+        assert listed[0] == "python >=${{ python_min }}"
+        assert set(map(Requirement, listed[1:])) == set(map(Requirement, self.project["dependencies"]))
+        assert f'version: "{tdlg.__version__}"' in recipe
 
     def test_the_page_is_the_readme(self, metadata):
         assert metadata["Description-Content-Type"] == "text/markdown"
@@ -182,3 +199,23 @@ def test_the_wheel_runs_alone(unpacked, tmp_path, arguments, words):
     assert words in said
     assert str(unpacked / "tdlg" / "cli" / "__init__.py") in loaded
     assert [path for path in loaded if not Path(path).is_relative_to(unpacked)] == []
+
+
+@pytest.mark.needs("time")
+def test_the_wheel_in_a_clean_environment(wheel, tmp_path):
+    """Installed with what it needs and nothing else, run from another folder."""
+    venv.create(tmp_path / "clean", with_pip=True)
+    scripts = tmp_path / "clean" / ("Scripts" if os.name == "nt" else "bin")
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def said(*command):
+        done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    said(scripts / "python", "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel)
+    assert "No broken requirements" in said(scripts / "python", "-m", "pip", "check")
+    said(scripts / "python", "-c", "import tdlg; tdlg.write_payments('payments.csv', 1000, random_state=2)")
+    said(scripts / "tdlg", "classify", "payments.csv", "--label", "fraud", "--report", "page.html", "-o", "filled.csv")
+    assert len((tmp_path / "filled.csv").read_text(encoding="utf-8").splitlines()) == 1001
+    assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")

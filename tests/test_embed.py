@@ -8,7 +8,6 @@ from scipy.sparse import csr_array, issparse
 from scipy.sparse.linalg import eigsh
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tdlg.embed.eigenvectors
 from tdlg import EdgeEmbedding, Gaussian, Laplace, LineGraph, LowRankFeatures, Mixture, NoDecay, TemporalEdges
@@ -16,22 +15,7 @@ from tdlg.embed import node_embeddings
 from tdlg.embed.eigenvectors import top_eigenpairs
 from tdlg.exceptions import ParameterError
 
-EXPECTED_FAILURES = {
-    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
-}
 TRANSFORMERS = [EdgeEmbedding, LowRankFeatures]
-
-
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
-@parametrize_with_checks(
-    [
-        EdgeEmbedding(decay=Gaussian(1.0)),
-        LowRankFeatures(decay=Gaussian(1.0)),
-    ],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def network(n_edges=400, n_nodes=30, seed=0):

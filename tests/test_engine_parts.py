@@ -15,7 +15,7 @@ import pytest
 from buckets import some_table
 from tdlg import TemporalEdges, read_edges
 from tdlg.engines import files as run_files
-from tdlg.engines import summary
+from tdlg.engines import table as scanning
 from tdlg.engines.buckets import (
     Buckets,
     PartitionTask,
@@ -28,14 +28,13 @@ from tdlg.engines.buckets import (
 )
 from tdlg.engines.executors import Workers, run_all
 from tdlg.engines.files import SplitFile, read_split, write_split
-from tdlg.engines.run import Limits, Output
-from tdlg.engines.summary import Clock, LabelCodes, summarise
-from tdlg.engines.table import bucket_of, id_keys, pair_keys, reversed_pairs, scan_edges
+from tdlg.engines.run import MemoryLimits, Output
+from tdlg.engines.table import LabelCodes, TableClock, bucket_of, pair_keys, reversed_pairs, scan_edges, summarise_table
 from tdlg.exceptions import EdgesError, ReadError, TooLargeError
 from tdlg.io import write_parquet
-from tdlg.propagate.plan import choose_scales, scales_between
+from tdlg.propagate.plan import choose_scales, scales_between, usual_gap_of_edges
 from tdlg.tables import rows
-from tdlg.tables.rows import mixed, uniform
+from tdlg.tables.rows import id_keys, mixed, uniform
 
 ENGINE = ThreadPoolExecutor(2)
 
@@ -76,7 +75,7 @@ def test_a_full_disk_leaves_no_file_and_names_the_path(tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(run_files, "_write_all", full)
+    monkeypatch.setattr(run_files, "_write_fully", full)
     with pytest.raises(OSError, match=r"No space left.*wanted"):
         write_split(str(tmp_path / "wanted"), *some_records(3), 4)
     assert not list(tmp_path.iterdir())
@@ -132,8 +131,6 @@ TEXTS = {
 def test_text_as_parquet_keeps_the_edges(tmp_path, form, packed):
     path = tmp_path / f"it's a table.csv{'.gz' if packed else ''}"
     path.write_bytes(gzip.compress(TEXTS[form].encode()) if packed else TEXTS[form].encode())
-    with pytest.raises(ReadError, match="Write it as parquet first"):
-        scan_edges(path)
     write_parquet(path, written := tmp_path / "table.parquet")
     options = {} if form == "no header" else {"label": "label", "features": ["amount"]}
     expected = read_edges(path, **options)
@@ -215,7 +212,7 @@ def test_uniform_numbers_depend_on_row_and_seed():
 
 def summary_of(path, block=37, **wanted):
     table = scan_edges(path, **{"label": "label", **wanted}, features=["amount"])
-    return table, summarise(ENGINE, table, table.blocks(block))
+    return table, summarise_table(ENGINE, table, table.blocks(block))
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +227,7 @@ def test_a_summary_has_all_rows_of_a_small_table(table, block):
     path, edges = table
     opened, seen = summary_of(path, block)
     values, counts = np.unique(edges.label[edges.labelled], return_counts=True)
-    assert seen.clock == Clock(None, "i8", edges.ticks.min(), edges.ticks.max())
+    assert seen.clock == TableClock(None, "i8", edges.ticks.min(), edges.ticks.max())
     assert dict(seen.labels) == dict(zip(values.tolist(), counts.tolist(), strict=True))
     assert (seen.late, seen.shares) == (False, (1.0, 1.0))
     assert seen.rows.tolist() == list(range(500))
@@ -244,7 +241,7 @@ def test_a_summary_has_all_rows_of_a_small_table(table, block):
 @pytest.mark.parametrize("unlabelled", [0.3, 0.95])
 def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dtype, unlabelled):
     """LabelCodes that are few are all kept."""
-    for module in (rows, summary):
+    for module in (rows, scanning):
         monkeypatch.setattr(module, "KEPT", 300)
     path = tmp_path / "edges.parquet"
     frame = some_table(3, n=2000, unlabelled=unlabelled)
@@ -260,14 +257,14 @@ def test_a_large_table_and_its_file_keep_the_same_rows(tmp_path, monkeypatch, dt
 
 def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
     path, _ = table
-    monkeypatch.setattr(summary, "BLOCKS_AT_ONCE", 3)
+    monkeypatch.setattr(scanning, "BLOCKS_AT_ONCE", 3)
     held = []
 
     def counting(engine, function, tasks):
         held.append(len(tasks))
         return run_all(engine, function, tasks)
 
-    monkeypatch.setattr(summary, "run_all", counting)
+    monkeypatch.setattr(scanning, "run_all", counting)
     assert len(summary_of(path)[1].rows) == 500
     assert max(held) == 3
     assert sum(held) == 14
@@ -276,18 +273,23 @@ def test_results_of_few_blocks_are_held_at_once(table, monkeypatch):
 def test_too_many_different_labels_are_an_error(tmp_path, monkeypatch):
     path = tmp_path / "edges.parquet"
     some_table(1, n=300).with_columns(label=pl.int_range(300) // 3).write_parquet(path)
-    monkeypatch.setattr(summary, "MOST_VALUES", 99)
+    monkeypatch.setattr(scanning, "MOST_VALUES", 99)
     for block in (300, 30):  # within a block, and in all blocks together
         with pytest.raises(ReadError, match=r"column 'label' has more than 99 different values, too many for classes"):
             summary_of(path, block)
-    monkeypatch.setattr(summary, "MOST_VALUES", 100)
+    monkeypatch.setattr(scanning, "MOST_VALUES", 100)
     assert len(summary_of(path)[1].labels) == 100
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_gaps_and_shared_nodes(tmp_path, shared):
+@pytest.mark.parametrize("ids", ["node 7", "7", 7])
+def test_gaps_and_shared_nodes(tmp_path, monkeypatch, shared, ids):
     path = tmp_path / "edges.parquet"
-    some_table(2, n=300, n_nodes=40, shared=shared, floats=True).write_parquet(path)
+    table = some_table(2, n=300, n_nodes=40, shared=shared, floats=True)
+    if ids != "node 7":
+        number = pl.col("source", "target").str.strip_prefix("node ")
+        table = table.with_columns(number.cast(pl.Int64) - 20 if ids == 7 else number)
+    table.write_parquet(path)
     edges = read_edges(path, label="label")
     opened, seen = summary_of(path)
     form, blocks = RecordForm(300, seen.clock, False, 2), opened.blocks(37)
@@ -298,9 +300,14 @@ def test_gaps_and_shared_nodes(tmp_path, shared):
     assert bucket_sizes(buckets, "src").sum() == 300
     some = edges[edges.labelled]
     spread = float((some.ticks - some.ticks.min()).std())
-    gap = usual_gap_of_nodes(ENGINE, buckets, only_known=True)
-    assert scales_between(spread, gap) == choose_scales(some)
-    assert len(choose_scales(some)) >= 4
+    gaps = []
+    for kept in (300, 90, 40):  # of all nodes, or of those with small keys, whatever the buckets
+        monkeypatch.setattr(rows, "KEPT", kept)
+        gaps.append(usual_gap_of_nodes(ENGINE, buckets, only_known=True))
+        assert gaps[-1] == usual_gap_of_edges(some, 300)
+        assert scales_between(spread, gaps[-1]) == choose_scales(some, n_rows=300)
+    assert np.isfinite(gaps).all()
+    assert len(set(gaps)) == 3
 
 
 # ---- reading
@@ -311,7 +318,7 @@ def test_times_of_several_units_are_on_one_clock(tmp_path):
     times = ["2025-01-01", "2025-01-02", "2025-01-03T00:00:00.250"]
     pl.DataFrame({"src": [1, 2, 3], "dst": [2, 3, 1], "time": times, "label": [0, 1, 0]}).write_parquet(path)
     table = scan_edges(path, label="label")
-    seen = summarise(ENGINE, table, table.blocks(1))
+    seen = summarise_table(ENGINE, table, table.blocks(1))
     edges = TemporalEdges([1, 2, 3], [2, 3, 1], times)
     assert seen.clock.unit == edges.time_unit == "ms"
     ticks = [seen.clock.ticks(table.read(block)).item() for block in table.blocks(1)]
@@ -329,7 +336,7 @@ def test_times_are_kept_in_steps(tmp_path, late, step):
         columns["label"] = [None if more is None else 1 for more in late]
     pl.DataFrame(columns).write_parquet(path)
     table = scan_edges(path, label="label", label_time=None if late is None else "known")
-    seen = summarise(ENGINE, table, table.blocks(2))
+    seen = summarise_table(ENGINE, table, table.blocks(2))
     assert seen.clock.step == step
     form = RecordForm(3, seen.clock, late is not None, 2)
     assert form.dtype["tick"] == np.dtype("<u4")
@@ -390,9 +397,6 @@ def test_problems_of_the_table_are_errors(tmp_path):
     table = scan_edges(path)
     with pytest.raises(ReadError, match=r"counted from row 2: The 'src' has a missing id in row 0"):
         table.read(table.blocks(1)[1])
-    (tmp_path / "edges.csv").write_text("src,dst,time\na,b,1\n")
-    with pytest.raises(ReadError, match="only a parquet file can be read in blocks"):
-        scan_edges(tmp_path / "edges.csv")
     with pytest.raises(ReadError, match=r"no such file. Did you mean 'edges.parquet'"):
         scan_edges(tmp_path / "edge.parquet")
     frame.clear().write_parquet(path)
@@ -523,11 +527,11 @@ def test_too_little_memory_is_an_error(worker_memory, monkeypatch):
         monkeypatch.setattr("tdlg.engines.run.workers_of", lambda _: Workers(2, 1, worker_memory, True))
     text = "smallest worker of the cluster has 700 MB" if worker_memory else "Only 600 MB of memory are free"
     with pytest.raises(TooLargeError, match=rf"{text}.* at least 1 GB"):
-        Limits.of(ENGINE)
+        MemoryLimits.of(ENGINE)
 
 
 def test_blocks_of_many_features_have_fewer_rows():
-    assert Limits(10**9, 2).block(10**7, 100) < Limits(10**9, 2).block(10**7, 0) / 5
+    assert MemoryLimits(10**9, 2).block(10**7, 100) < MemoryLimits(10**9, 2).block(10**7, 0) / 5
 
 
 def test_large_buckets_are_worked_on_alone(tmp_path):
@@ -546,7 +550,7 @@ def test_large_buckets_are_worked_on_alone(tmp_path):
             running.remove(task.bucket)
         return task.bucket
 
-    buckets = Buckets("", RecordForm(1, Clock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, 3, frozenset([1, 4]))
+    buckets = Buckets("", RecordForm(1, TableClock(None, "i8", 0, 1), False, 2), ("src",), 6, 1, 3, frozenset([1, 4]))
     said = []
     tasks = [Task(buckets, k) for k in range(6)]
     assert map_buckets(ThreadPoolExecutor(4), work, tasks, lambda *of: said.append(of)) == list(range(6))
@@ -557,15 +561,15 @@ def test_large_buckets_are_worked_on_alone(tmp_path):
 
 
 def test_with_more_workers_tasks_are_smaller():
-    one, many = (Limits(10**9, 1, n_shares) for n_shares in (8, 64))
+    one, many = (MemoryLimits(10**9, 1, n_shares) for n_shares in (8, 64))
     assert (one.block(4_000_000, 0), many.block(4_000_000, 0)) == (500_000, 62_500)
     assert (one.n_buckets(4_000_000, 100.0), many.n_buckets(4_000_000, 100.0)) == (8, 64)
     assert (one.scored_rows(400_000, 10), many.scored_rows(400_000, 10)) == (50_000, 6250)
-    assert Limits(10**9, 1).scored_rows(400_000, 10) == 250_000  # not shared
+    assert MemoryLimits(10**9, 1).scored_rows(400_000, 10) == 250_000  # not shared
 
 
 def test_memory_decides_how_many_tasks_run_at_once():
-    limits = Limits(10**9, 8)
+    limits = MemoryLimits(10**9, 8)
     assert [limits.at_once(n_bytes) for n_bytes in (0, 50e6, 200e6, 10e9)] == [8, 8, 2, 1]
-    assert limits.n_buckets(10**7, 200.0) == Limits(10**10, 8).n_buckets(10**7, 200.0) == 20
+    assert limits.n_buckets(10**7, 200.0) == MemoryLimits(10**10, 8).n_buckets(10**7, 200.0) == 20
     assert limits.n_buckets(10**7, 2000.0) > 100  # of many features

@@ -3,6 +3,7 @@
 import gc
 import threading
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -34,6 +35,8 @@ from tdlg.exceptions import EdgesError, ReadError, TdlgWarning
 from tdlg.linegraph.events import Layout
 from tdlg.tables.ids import id_key
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 SRC, DST, TIME = np.random.default_rng(0).integers(1, 30, (3, 200))
 LABEL = (DST % 3 == 0).astype(int)
 
@@ -42,7 +45,7 @@ ESTIMATORS = [
     PropagationRegressor(random_state=0, setting="interpolate"),
     LineGraphClassifier(),
     LinkPredictor(random_state=0),
-    LinkPredictor("rows", random_state=0),
+    LinkPredictor("linegraph", random_state=0),
     LinkRanker("recency"),
     MisplacedDetector(random_state=0),
     BurstDetector(),
@@ -309,14 +312,14 @@ def assert_alike(one, other):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
 @pytest.mark.parametrize("model", ESTIMATORS, ids=str)
 def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch):
     first, second = edges_of("int", slice(0, 150)), edges_of("int", slice(50, 200))
     read = EdgesEstimator._edges
-    for name, old in answers_of(clone(model).fit(first), first).items():
-        busy = clone(model).fit(first)
+    fitted = clone(model).fit(first)
+    for name, old in answers_of(fitted, first).items():
+        busy = deepcopy(fitted)
 
         def fit_meanwhile(self, X, *, reset, busy=busy):
             edges = read(self, X, reset=reset)
@@ -332,7 +335,6 @@ def test_a_fit_in_the_middle_of_an_answer_does_not_change_it(model, monkeypatch)
         assert_alike(found, expected)
 
 
-@pytest.mark.usefixtures("few_trees_here")
 def test_answers_beside_fits_in_a_thread_are_those_of_one_of_the_fits():
     parts = edges_of("int", slice(0, 150)), edges_of("str", slice(20, 200))
     models = [PropagationClassifier(random_state=0, setting="interpolate").fit(part) for part in parts]
@@ -355,7 +357,6 @@ def test_answers_beside_fits_in_a_thread_are_those_of_one_of_the_fits():
     assert all(any(np.array_equal(one, other) for other in expected) for one in found)
 
 
-@pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
 def test_an_update_appears_at_once(monkeypatch):
     edges = edges_of("int")
@@ -376,15 +377,14 @@ def test_an_update_appears_at_once(monkeypatch):
     assert not np.array_equal(model.predict_proba(asked), expected)
 
 
-@pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.parametrize(
     ("model", "then"),
     [
         (EdgeOutlierDetector(random_state=0), {"method": "burst"}),
-        (EdgeOutlierDetector("burst"), {"method": "rows"}),
+        (EdgeOutlierDetector("burst"), {"method": "linegraph"}),
         (LineGraphClassifier(bandwidth="auto"), {"bandwidth": 5.0}),
         (LineGraphClassifier(bandwidth="auto", warm_start=True), {"bandwidth": 5.0}),
-        (LinkPredictor(random_state=0), {"method": "rows"}),
+        (LinkPredictor(random_state=0), {"method": "linegraph"}),
     ],
     ids=str,
 )
@@ -402,7 +402,6 @@ def test_a_fit_keeps_the_kind_of_output():
 # ---- scores
 
 
-@pytest.mark.usefixtures("few_trees_here")
 @pytest.mark.parametrize("model", ESTIMATORS[:3], ids=lambda model: type(model).__name__)
 class TestScore:
     def test_leaves_out_missing_labels_and_takes_those_of_the_edges(self, model):

@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -112,3 +113,30 @@ def test_a_script_that_needs_no_data(name):
     error = re.search(r"largest error .*: (\S+) of a row sum", done.stdout)
     assert float(error[1]) < 1e-9
     check_answer(done.stdout, shown()[name])
+
+
+# The figure that each notebook ends with, and the least that it is.
+NOTEBOOKS = {
+    "payments": ("found", 0.5),
+    "attacks": ("share", 0.9),
+    "ratings": ("auc", 0.8),
+    "next_partner": ("among_ten", 0.3),
+}
+
+
+@pytest.mark.needs("data", "time", "marimo")
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_runs_as_a_script(name, data_dir, monkeypatch):
+    monkeypatch.setenv("TDLG_DATA", str(data_dir))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # of marimo's own imports
+        outputs, defined = runpy.run_path(str(EXAMPLES / "notebooks" / f"{name}.py"))["app"].run()
+    figure, least = NOTEBOOKS[name]
+    assert least <= defined[figure] <= 1
+    assert sum(output is not None for output in outputs) >= 4
+
+
+def test_every_notebook_is_tested():
+    notebooks = {path.stem for path in (EXAMPLES / "notebooks").glob("*.py")}
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert notebooks == set(NOTEBOOKS) == set(re.findall(r"\(notebooks/(\w+)\.py\)", page))

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import typer
 
 from tdlg import LineGraphClassifier, TemporalEdges, read_edges, write_report
 from tdlg import atomic as files
-from tdlg.cli import output as writing
 from tdlg.exceptions import ParameterError
+from tdlg.io import write_table
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no such pipes and links")
 
@@ -29,7 +28,7 @@ FRAME = pl.DataFrame({"src": ["a", "b"], "dst": ["b", "c"], "time": [1, 2]})
 
 
 def table(path, _):
-    writing.give(FRAME, path)
+    write_table(FRAME, path)
 
 
 def page(path, model):
@@ -262,21 +261,20 @@ def test_folders_are_refused(write, model, tmp_path):
 
 @pytest.mark.parametrize("name", ["a.parquet.gz", "a.PQ.GZ"])
 def test_packed_parquet_is_refused(name, tmp_path):
-    with pytest.raises(typer.BadParameter, match=r"parquet is packed already.*Leave out the \.gz"):
-        writing.check_output(tmp_path / name)
+    with pytest.raises(ParameterError, match=r"parquet is packed already.*Leave out the \.gz"):
+        write_table(FRAME, tmp_path / name)
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.json.gz", "a.jsonl", "a.ndjson", "a.csv.gz", "a.tsv", "a.parquet"])
 def test_what_is_written_can_be_read(name, tmp_path):
-    writing.check_output(path := tmp_path / name)
-    writing.give(FRAME, path)
+    write_table(FRAME, path := tmp_path / name)
     assert read_edges(path).dst.tolist() == ["b", "c"]
 
 
 def test_equal_tables_are_equal_bytes_when_packed(tmp_path):
     first, second = tmp_path / "a.csv.gz", tmp_path / "b.csv.gz"
     for path in (first, second):
-        writing.give(FRAME, path)
+        write_table(FRAME, path)
     assert first.read_bytes() == second.read_bytes()
     assert first.read_bytes()[3:8] == bytes(5)  # no name, no time
     assert gzip.decompress(first.read_bytes()) == FRAME.write_csv().encode()

@@ -1,5 +1,6 @@
 """Files that are filled in blocks and buckets get the answers of the classifier in memory."""
 
+import json
 import os
 import pickle
 import re
@@ -16,18 +17,19 @@ from typer.testing import CliRunner
 
 from filling import Kept, burst_file, fill_file
 from limited import run_limited
+from nursery import Nursery
 from tdlg import PropagationClassifier, memory, read_edges, scan_edges, write_payments
 from tdlg.cli import app
-from tdlg.cli import tables as cli_tables
 from tdlg.engines import files as run_files
 from tdlg.engines import run as file_run
-from tdlg.engines import summary
+from tdlg.engines import table as scanning
 from tdlg.engines.executors import opened_engine
-from tdlg.engines.run import Limits
-from tdlg.engines.summary import summarise
+from tdlg.engines.run import MemoryLimits
+from tdlg.engines.table import summarise_table
 from tdlg.exceptions import EdgesError, ParameterError, ReadError, TooLargeError
 from tdlg.memory import as_bytes, most_learnt
-from tdlg.models import files, propagation, training
+from tdlg.models import files, fits, training
+from tdlg.models.fits import LINE_GRAPH, RANKING
 from tdlg.tables import rows
 
 N = 2000
@@ -63,7 +65,7 @@ def small(monkeypatch):
     monkeypatch.setattr(file_run, "LEAST_BLOCK", 700)
     monkeypatch.setattr(file_run, "MOST_BLOCK", 700)
     monkeypatch.setattr(file_run, "MOST_BUCKET", 500)
-    monkeypatch.setattr(Limits, "scored_rows", lambda *_: 100)
+    monkeypatch.setattr(MemoryLimits, "scored_rows", lambda *_: 100)
 
 
 def classified(path, folder, **options):
@@ -107,7 +109,7 @@ def test_answers_are_those_in_memory(payments, tmp_path, small, setting, options
 @pytest.mark.parametrize("setting", ["forecast", "stream", "interpolate"])
 def test_answers_are_those_in_memory_above_what_is_kept(payments, tmp_path, small, monkeypatch, setting):
     """Statistics are those of the same rows, and the trees learn from the same sample."""
-    for kept in (rows, summary):
+    for kept in (rows, scanning):
         monkeypatch.setattr(kept, "KEPT", 600)
     monkeypatch.setattr("tdlg.memory.MOST_LEARNT", 800)
     parameters = {"random_state": 3, "setting": setting}
@@ -210,23 +212,28 @@ def test_temporary_files_are_private(payments, tmp_path, monkeypatch):
 
 
 KILLED = """
-import os, sys
-sys.path[:0] = [{tests!r}]
+import json, os, sys
 from filling import fill_file
-def kill(done, total, text):
-    if text.startswith({text!r}):
+path, output, folder, text = json.loads(sys.argv[1])
+def kill(done, total, now):
+    if now.startswith(text):
         os.kill(os.getpid(), 9)
-fill_file({path!r}, {output!r}, label="fraud", memory="2GB", folder={folder!r}, callback=kill)
+fill_file(path, output, label="fraud", memory="2GB", folder=folder, callback=kill)
 """
 
 
-def killed(path, output, folder=None, text="fitting"):
-    of_run = {"path": str(path), "output": str(output), "folder": folder, "text": text}
-    code = KILLED.format(tests=os.path.dirname(__file__), **of_run)
-    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+@pytest.fixture(scope="module")
+def killed():
+    """Fills a file in a process that is killed at a step."""
+
+    def run(path, output, folder=None, text="fitting"):
+        assert nursery.run(KILLED, json.dumps([str(path), str(output), folder, text])) == -9
+
+    with Nursery("import filling, polars, sklearn.ensemble") as nursery:
+        yield run
 
 
-def test_after_a_killed_run_the_next_one_starts_anew(payments, tmp_path):
+def test_after_a_killed_run_the_next_one_starts_anew(killed, payments, tmp_path):
     """It removes what the killed one left, and only that."""
     work = tmp_path / ".out.parquet.tdlg-work"
     (mine := tmp_path / ".out.parquet.mine").write_text("not of a run")
@@ -241,7 +248,7 @@ def test_after_a_killed_run_the_next_one_starts_anew(payments, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["out.parquet", "out"])
-def test_what_a_killed_run_wrote_of_its_result_is_removed(payments, tmp_path, small, name):
+def test_what_a_killed_run_wrote_of_its_result_is_removed(killed, payments, tmp_path, small, name):
     home = tmp_path / "home"
     home.mkdir()
     killed(payments, home / name, text="writing")
@@ -249,7 +256,7 @@ def test_what_a_killed_run_wrote_of_its_result_is_removed(payments, tmp_path, sm
     assert [file.name for file in home.iterdir()] == [name]
 
 
-def test_on_a_store_other_runs_keep_their_files(payments, tmp_path):
+def test_on_a_store_other_runs_keep_their_files(killed, payments, tmp_path):
     """A store has no locks, so what is left there may be of a run that is still working."""
     store = tmp_path / "store"
     killed(payments, tmp_path / "out.parquet", f"file://{store}")
@@ -344,7 +351,7 @@ def test_what_is_raised_leaves_nothing_behind(payments, tmp_path, monkeypatch):
     def full(file, view):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(run_files, "_write_all", full)
+    monkeypatch.setattr(run_files, "_write_fully", full)
     with pytest.raises(OSError, match=r"No space left on device: '.*out.parquet.tdlg-work/[0-9a-f]+/bucket-0"):
         classified(payments, tmp_path, model=PropagationClassifier(random_state=0))
     assert not list(tmp_path.iterdir())
@@ -416,7 +423,7 @@ def test_too_little_disk_or_memory_is_said_first(payments, tmp_path, monkeypatch
         classified(payments, tmp_path)
     monkeypatch.undo()
     monkeypatch.setattr(file_run, "BASE", 1_999_800_000)
-    monkeypatch.setattr(Limits, "n_buckets", lambda *_: 2)
+    monkeypatch.setattr(MemoryLimits, "n_buckets", lambda *_: 2)
     with pytest.raises(TooLargeError, match=r"A bucket by \w+ has [\d,]+ edges.*Pass at least memory='2.1GB'"):
         classified(payments, tmp_path)
 
@@ -575,14 +582,14 @@ def test_a_folder_on_the_command_line(payments, tmp_path, options):
     ("command", "instead"),
     [
         (
-            ["classify", "--label", "fraud", "--method", "rows"],
-            "Without --method rows, a table is processed on disk",
+            ["classify", "--label", "fraud", "--method", "linegraph"],
+            "Without --method linegraph, a table is processed on disk",
         ),
-        (["outliers"], "With --method burst, it is processed on disk"),
-        (["outliers", "--method", "rows"], "With --method burst"),
+        (["outliers", "--method", "shuffled"], "With --method burst, it is processed on disk"),
+        (["outliers", "--method", "linegraph"], "With --method burst"),
         (["embed", "--dim", "4"], "A smaller --dim needs less"),
         (["links"], ""),
-        (["links", "--method", "rows"], ""),
+        (["links", "--method", "linegraph"], ""),
         (["rank", "--node", "c1"], ""),
         (["compare", "--label", "fraud"], ""),
         (["backtest", "--label", "fraud", "--every", "7d"], ""),
@@ -604,7 +611,7 @@ def test_what_does_not_fit_is_refused_before_it_is_read(payments, tmp_path, monk
 
 def test_what_fits_is_said_and_can_be_done(payments, tmp_path, monkeypatch):
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: int(5e8 + 2750 * 1510))
-    monkeypatch.setattr("tdlg.cli.tables.ROUND", 100)
+    monkeypatch.setattr("tdlg.models.fits.ROUND", 100)
     result = CliRunner().invoke(app, ["rank", str(payments), "--node", "c1"])
     command = re.search(r"The last 1,500 rows fit: python -c '(.*)'", " ".join(result.stderr.split()))
     assert command is not None, result.stderr
@@ -626,7 +633,7 @@ def test_small_tables_need_little(payments, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("n", [1000, 300_000, 5_000_000])
 def test_as_many_rows_fit_as_are_said(n):
-    for needs in (memory.LEARNING, cli_tables.RANKING, memory.SCORING, cli_tables.LINE_GRAPH):
+    for needs in (memory.LEARNING, RANKING, memory.SCORING, LINE_GRAPH):
         assert abs(needs.n_rows(needs.bytes(n)) - n) <= 1
 
 
@@ -634,7 +641,7 @@ def test_as_many_rows_are_learnt_from_in_memory_and_on_disk():
     """Of more than three million rows a tenth; memory for it is part of what is said to be needed."""
     for n, expected in ((1000, 300_000), (3_000_000, 300_000), (4_000_000, 400_000), (10**8, 10**6)):
         assert most_learnt(n) == expected
-        assert Limits(10**12, 2).training_rows(n, 50) == expected
+        assert MemoryLimits(10**12, 2).training_rows(n, 50) == expected
         assert memory.LEARNING.bytes(n) - memory.SCORING.bytes(n) == pytest.approx(1950 * min(n, expected))
 
 
@@ -645,7 +652,7 @@ def test_all_rows_of_windows_that_overlap_are_learnt_from(payments):
 
 
 def test_the_rule_of_memory_or_disk(monkeypatch):
-    n, most = 1_000_000, files.MOST_IN_MEMORY
+    n, most = 1_000_000, fits.MOST_IN_MEMORY
     need = memory.LEARNING.bytes(n)
     for free, two_ends, on_disk in (
         (2 * need, None, False),
@@ -654,12 +661,12 @@ def test_the_rule_of_memory_or_disk(monkeypatch):
         (need - 9, True, True),
     ):
         monkeypatch.setattr("tdlg.memory.free_bytes", lambda free=free: free)
-        assert (files.why_on_disk(n, two_ends=two_ends) is not None) == on_disk
+        assert (fits.why_on_disk(n, two_ends=two_ends) is not None) == on_disk
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 10**15)
-    assert files.why_on_disk(most) is None
-    assert files.why_on_disk(most + 1) == "10,000,001 rows are more than 10,000,000"
-    assert files.why_on_disk(most + 1, two_ends=True) is None
-    assert files.why_on_disk(propagation.MOST_TWO_ENDS + 1, two_ends=True) == "20,000,001 rows are more than 20,000,000"
+    assert fits.why_on_disk(most) is None
+    assert fits.why_on_disk(most + 1) == "10,000,001 rows are more than 10,000,000"
+    assert fits.why_on_disk(most + 1, two_ends=True) is None
+    assert fits.why_on_disk(20_000_001, two_ends=True) == "20,000,001 rows are more than 20,000,000"
 
 
 class TestWhichWay:
@@ -678,7 +685,7 @@ class TestWhichWay:
         assert "tdlg classify in memory, with the similarity features" in info
 
     def test_many_rows(self, payments, tmp_path, monkeypatch):
-        monkeypatch.setattr(files, "MOST_IN_MEMORY", N - 1)
+        monkeypatch.setattr(fits, "MOST_IN_MEMORY", N - 1)
         done, said, info = self.of(payments, tmp_path)
         assert done.exit_code == 0, done.output
         why = "2,000 rows are more than 1,999"
@@ -701,7 +708,7 @@ class TestWhichWay:
         assert "on disk" not in said
 
     def test_similarity_features_that_are_not_possible(self, payments, tmp_path, monkeypatch):
-        monkeypatch.setattr(propagation, "MOST_TWO_ENDS", N - 1)
+        monkeypatch.setattr("tdlg.memory.MOST_TWO_ENDS", N - 1)
         done, said, _ = self.of(payments, tmp_path, "--two-ends")
         assert done.exit_code == 2
         assert "Leave out --two-ends" in said
@@ -714,7 +721,7 @@ class TestWhichWay:
         (["--memory", "2GB", "-o", "out.parquet", "--save", "m.tdlg"], "--save: it needs all rows in memory at once"),
         (["--memory", "2GB", "-o", "out.parquet", "--two-ends"], "Leave out --two-ends"),
         (["--memory", "much", "-o", "out.parquet"], "must be a size of at least 1 GB, such as '2GB'"),
-        (["--memory", "2GB", "--method", "rows"], "rows cannot run on disk"),
+        (["--memory", "2GB", "--method", "linegraph"], "linegraph cannot run on disk"),
         (["--memory", "2GB", "-o", "out.parquet", "--positive", "> 3"], "holds for no known label"),
     ],
 )
@@ -760,7 +767,7 @@ def test_text_is_processed_on_disk_by_itself(payments, tmp_path, monkeypatch):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk.csv", "memory.csv", "small.csv"]
     info = CliRunner().invoke(app, ["info", str(small), "--label", "fraud", "--memory", "1GB"])
     assert "'fraud': 2 values" in info.stdout
-    monkeypatch.setattr("tdlg.cli.tables.TEXT_BYTES", 10**12)
+    monkeypatch.setattr("tdlg.models.fits.TEXT_BYTES", 10**12)
     assert "the text needs about" in run(small, "--label", "fraud", "-o", tmp_path / "disk.csv").stderr
 
 
@@ -774,7 +781,7 @@ def test_text_that_cannot_be_read_in_pieces_is_refused(tmp_path):
 
 def test_both_ends_of_very_many_edges_are_left_out(payments, monkeypatch):
     edges = read_edges(payments, label="fraud")[:600]
-    monkeypatch.setattr(propagation, "MOST_TWO_ENDS", 599)
+    monkeypatch.setattr("tdlg.memory.MOST_TWO_ENDS", 599)
     assert not PropagationClassifier().fit(edges).two_ends_
     with pytest.raises(ParameterError, match=r"too slow for 600 edges.*at most 599.*Leave out two_ends"):
         PropagationClassifier(two_ends=True).fit(edges)
@@ -787,7 +794,7 @@ def test_info_predicts_temporary_files(payments, tmp_path):
         numbers, _ = classified(payments, tmp_path, features=features)
         scanned = scan_edges(payments, label="fraud", features=features)
         with opened_engine(None) as threads:
-            limits, seen = Limits.of(threads, "2GB"), summarise(threads, scanned, scanned.blocks(N))
+            limits, seen = MemoryLimits.of(threads, "2GB"), summarise_table(threads, scanned, scanned.blocks(N))
         needs = files.needs_of_file(scanned, seen, N // 10, 2, limits)
         assert 0.5 < needs.disk / numbers.disk_bytes < 2
         assert needs.memory <= 2e9

@@ -42,7 +42,7 @@ def kept(tmp_path, monkeypatch):
 @pytest.fixture
 def no_folder(tmp_path, monkeypatch):
     """A system where nothing but its temporary directory can be written."""
-    monkeypatch.setattr(compiled._Places, "_locator_classes", (compiled._PrivateFolder,))
+    monkeypatch.setattr(compiled._Locations, "_locator_classes", (compiled._PrivateFolder,))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
@@ -123,7 +123,7 @@ class TestNoFolder:
             assert not is_loaded(new_kernel(no_folder))
 
     def test_without_any_folder_it_works_and_warns_once(self, no_folder, monkeypatch):
-        monkeypatch.setattr(compiled._Places, "_locator_classes", ())
+        monkeypatch.setattr(compiled._Locations, "_locator_classes", ())
         with pytest.warns(UserWarning, match=r"compiles anew.*NUMBA_CACHE_DIR"):
             kernel = new_kernel(no_folder)
         with warnings.catch_warnings():

@@ -12,8 +12,8 @@ from tdlg.exceptions import EdgesError, ParameterError, ReadError
 from tdlg.judge.holdout import hold_out
 from tdlg.judge.methods import make_method
 from tdlg.judge.references import LabelRates
-from tdlg.judge.run import Fitted, evaluate, scores_in_time
-from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
+from tdlg.judge.run import evaluate, run_trial
+from tdlg.judge.trials import EdgeClassification, ForecastClassification
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -156,7 +156,7 @@ class TestModels:
 class TestTasks:
     def test_only_labels_known_at_the_cut_are_learnt_from(self):
         edges = network(label_time=np.arange(400) + np.random.default_rng(1).integers(1, 200, 400))
-        trial = ChronologicalClassification(edges).draw()
+        trial = ForecastClassification(edges).draw()
         cut = 280  # 70 % of 400 edges
         expected = [k for k in range(400) if edges.time[k] < cut and edges.label_time[k] < cut]
         assert trial.train.tolist() == expected
@@ -165,7 +165,7 @@ class TestTasks:
 
     def test_blocks_learn_from_labels_known_before_them(self):
         edges = network(label_time=np.arange(400) + np.random.default_rng(1).integers(1, 200, 400))
-        trial = ChronologicalClassification(edges, prequential=True).draw()
+        trial = ForecastClassification(edges, stream=True).draw()
         (test,) = trial.tests.values()
         for block in trial.blocks(test, 3):
             start = block.tests[""].min()
@@ -176,7 +176,7 @@ class TestTasks:
 
     def test_labels_too_late(self):
         with pytest.raises(EdgesError, match="No label became known before the cut"):
-            ChronologicalClassification(network(label_delay=1000)).draw()
+            ForecastClassification(network(label_delay=1000)).draw()
         with pytest.raises(ParameterError, match="became known too late"):
             hold_out(PropagationClassifier(), network(label_delay=1000), "time")
 
@@ -191,21 +191,19 @@ class TestTasks:
 
     @staticmethod
     def scores(method, edges):
-        trial = ChronologicalClassification(edges, prequential=True).draw()
-        (test,) = trial.tests.values()
-        return scores_in_time(
-            make_method(method).set_params(**({} if method == "tdlg" else {"random_state": 0})), trial, test
-        )[0]
+        trial = ForecastClassification(edges, stream=True).draw()
+        model = make_method(method).set_params(**({} if method == "tdlg" else {"random_state": 0}))
+        ((scores, _),) = run_trial(model, trial).values()
+        return scores
 
     def test_pending_labels_count_once_they_are_known(self):
         """Those of edges before the cut that become known soon after it."""
         edges = network(label_time=np.where(np.arange(400) < 270, np.arange(400) + 20, 10_000))
-        trial = ChronologicalClassification(edges, prequential=True).draw()
+        trial = ForecastClassification(edges, stream=True).draw()
         (test,) = trial.tests.values()
-        method = LabelRates(random_state=0).streaming()
-        fitted = Fitted(method, trial)
-        with_pending = fitted.score(trial.revealed(test))[0][: len(test)]
-        without = fitted.score(trial.labelled(test)[test])[0]
+        fitted = LabelRates(random_state=0).streaming().fit(trial.seen())
+        with_pending = fitted.decision_function(trial.revealed(test))[: len(test)]
+        without = fitted.decision_function(trial.labelled(test)[test])
         late = edges.time[test] > 290  # the last pending label is known at 289
         assert not np.array_equal(with_pending[late], without[late])
 
@@ -225,10 +223,10 @@ class TestTasks:
         assert given.n_train == 220
 
     def test_evaluate(self, tmp_path):
-        task = ChronologicalClassification(network(label_delay=60), prequential=True)
+        task = ForecastClassification(network(label_delay=60), stream=True)
         rows = evaluate("label-rates", task, path=tmp_path / "rows.csv")
         assert rows["n_train"].to_list() == [220]
         times = np.where(np.arange(400) < 220, np.arange(400) + 60, np.arange(400) + 61)
-        task = ChronologicalClassification(network(label_time=times), prequential=True)
+        task = ForecastClassification(network(label_time=times), stream=True)
         with pytest.raises(ParameterError, match="other"):  # the fingerprint knows the times
             evaluate("label-rates", task, path=tmp_path / "rows.csv")

@@ -43,7 +43,7 @@ class TestBursts:
         assert np.abs(model.scores_).max() > 1
 
     def test_no_digit_is_lost_before_the_scores_are_written(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("tdlg.models.files.DIGITS", 15)
+        monkeypatch.setattr("tdlg.models.files.SCORE_DIGITS", 15)
         path = written(tmp_path)
         burst_file(path, tmp_path / "out.parquet", memory="1GB")
         scores = pl.read_parquet(tmp_path / "out.parquet")["outlier_score"].to_numpy()

@@ -36,6 +36,16 @@ def test_argsort_of_any_integers(values):
     assert np.array_equal(stable_argsort(values), np.argsort(values, kind="stable"))
 
 
+@pytest.mark.parametrize("n", [0, 1, 2, 47, 48, 49, 95, 96, 97, 144, 145, 1000, 4096])
+def test_merging_is_stable(n):
+    values = np.random.default_rng(n).integers(0, max(n // 4, 1), n).astype(float)
+    carried, order = np.arange(n, dtype=np.int32), np.argsort(values, kind="stable")
+    expected = values[order]
+    kernels._merge_sort(values, carried)
+    assert np.array_equal(carried, order)
+    assert np.array_equal(values, expected)
+
+
 @pytest.mark.parametrize("n_nodes", [1, 2, 3, 50, 3000, 100_000])
 @pytest.mark.parametrize("match", MATCHES)
 def test_events_lie_by_key_and_time(match, n_nodes):

@@ -61,8 +61,7 @@ def test_every_form(match, decay, past_only, include_self):
         Conformance(form, network(n_nodes=12, seed=2), edges).check_all()
 
 
-@pytest.mark.parametrize("n_threads", [2, 7])  # one thread: test_every_form
-@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize(("decay", "n_threads"), [("mixture", 2), *((decay, 7) for decay in DECAYS)])  # 1: every form
 @pytest.mark.parametrize("past_only", [False, True], ids=["both", "past"])
 def test_threads(decay, past_only, n_threads, many_threads):
     form = Form(DECAYS[decay], "any", past_only, n_threads=n_threads)

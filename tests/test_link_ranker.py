@@ -60,7 +60,7 @@ class TestNext:
 
     def test_the_table(self, fitted):
         table = fitted.rank(5, 14_000)
-        assert table.columns == ["src", "dst", "time", "score", "seen"]
+        assert table.columns == ["src", "dst", "time", "score", "seen", "reason"]
         assert set(table["src"]) == {5}
         assert set(table["time"]) == {14_000}
         assert sorted(table["dst"]) == [k for k in range(40) if k != 5]
@@ -158,7 +158,7 @@ class TestPairs:
         often = rng.random(1200) < 0.4
         src[often], dst[often] = src[often] % 10, src[often] % 10 + 20
         found = LinkRanker("trees", n_trees=120, random_state=0).fit(TemporalEdges(src, dst, np.arange(1200))).top(10)
-        assert found.columns == ["src", "dst", "time", "score", "seen"]
+        assert found.columns == ["src", "dst", "time", "score", "seen", "reason"]
         assert ((found["score"] > 0) & (found["score"] < 1)).all()
         assert (found["dst"] == found["src"] + 20).sum() >= 9
 

@@ -6,25 +6,11 @@ import pytest
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tdlg import Gaussian, Laplace, LineGraph, LinkPredictor, LinkRanker, NoDecay, TemporalEdges, load_model
+from tdlg import Gaussian, Laplace, LineGraph, LinkPredictor, NoDecay, TemporalEdges, load_model
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.sampling import candidates, shuffled_edges
 from tdlg.sampling.index import concatenate_edges
-
-EXPECTED_FAILURES = {
-    "check_dtype_object": "ids may be any hashables; one that is none is refused by the package's own error",
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
-@parametrize_with_checks(
-    [LinkPredictor("rows", decay=NoDecay()), LinkRanker()],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def network(n_edges=600, n_nodes=40, seed=0, **options):
@@ -36,7 +22,7 @@ def network(n_edges=600, n_nodes=40, seed=0, **options):
 
 
 def fitted(edges=None, **options):
-    return LinkPredictor("rows", random_state=0, **options).fit(network() if edges is None else edges)
+    return LinkPredictor("linegraph", random_state=0, **options).fit(network() if edges is None else edges)
 
 
 class TestScores:
@@ -82,7 +68,9 @@ class TestScores:
 
     def test_same_seed_same_model(self):
         edges = network()
-        first, again, other = (LinkPredictor("rows", random_state=seed).fit(edges).model_.coef_ for seed in (1, 1, 2))
+        first, again, other = (
+            LinkPredictor("linegraph", random_state=seed).fit(edges).model_.coef_ for seed in (1, 1, 2)
+        )
         np.testing.assert_array_equal(first, again)
         assert not np.array_equal(first, other)
 
@@ -93,7 +81,7 @@ class TestTop:
         edges = network(n_nodes=20)
         chat = TemporalEdges([-1, -2] * 30, [-2, -1] * 30, np.linspace(102, 106, 60))
         table = fitted(concatenate_edges(edges, chat)).top(5)
-        assert table.columns == ["src", "dst", "time", "score", "seen"]
+        assert table.columns == ["src", "dst", "time", "score", "seen", "reason"]
         assert set(table[["src", "dst"]].rows()[:2]) == {(-1, -2), (-2, -1)}
         assert table["seen"][:2].to_list() == [True, True]
         assert table["time"].unique().to_list() == [106]
@@ -253,7 +241,7 @@ class TestWhatIsRefused:
     )
     def test_parameters(self, name, value):
         with pytest.raises(ParameterError, match=f"The '{name}' parameter.*Got {value!r} instead"):
-            LinkPredictor("rows").set_params(**{name: value}).fit(network())
+            LinkPredictor("linegraph").set_params(**{name: value}).fit(network())
 
     def test_one_edge(self):
         with pytest.raises(EdgesError, match="one edge"):

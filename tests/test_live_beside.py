@@ -72,6 +72,19 @@ def test_the_service_takes_the_new_model_over(live, tmp_path):
         assert scores(alone) == scores(live)
 
 
+def test_the_new_model_explains_by_its_own_columns(live, tmp_path):
+    """The oracle is the same state after a restart, which has no columns of recent events."""
+    old = live.model
+    refit(tmp_path / "live", force=True)
+    work(live, lambda: live.model is not old)
+    ids = [event.id for event in live._state.recent][-20:]
+    live.snapshot()
+    live.close()
+    with LiveModel.open(tmp_path / "live") as again:
+        expected = [again.explain(id) for id in ids]
+    assert [live._explainer.explain(id, 3) for id in ids] == expected
+
+
 @pytest.mark.parametrize("moment", ["request", "record", "snapshot"])
 def test_a_kill_at_any_moment(live, tmp_path, moment):
     old = live.model

@@ -11,6 +11,7 @@ import pytest
 
 from live_payments import EDGES, N_FITTED, N, classifier, event
 from tdlg.live.model import LiveModel
+from tdlg.live.review import MOST_NOTES, audited, new_person
 
 pytestmark = [
     pytest.mark.usefixtures("few_trees"),
@@ -26,7 +27,7 @@ NURSERY = """
     from pathlib import Path
     from tdlg.live.log import LogFullError
     from tdlg.live.model import LiveModel
-    from tdlg.cli.torn import end_torn_line
+    from tdlg.live.lines import end_torn_line
 
     folder, steps, output = Path(sys.argv[1]), json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3])
     n_kills, chance = int(sys.argv[4]), random.Random(0)
@@ -157,3 +158,71 @@ def test_repeated_ids(tmp_path, n):
             assert [answer.score for answer in again] == first
         after = live.health()
     assert (after["n_events"], after["bytes"]["log"]) == (before["n_events"], before["bytes"]["log"])
+
+
+DECIDING = """
+    import itertools, json, os, random, shutil, signal, sys, time
+    from pathlib import Path
+    from tdlg.live.model import LiveModel
+
+    folder, output, ids = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+    chance = random.Random(0)
+    with LiveModel.open(shutil.copytree(folder, folder.with_name("scratch"))) as live:  # loads what is compiled
+        live.decide([{"id": ids[0], "label": 1}], by="nobody")
+
+    def live_once():
+        with LiveModel.open(folder, snapshot_every=40) as live, open(output, "a") as out:
+            for k in itertools.count(len(output.read_text().splitlines())):
+                change = [{"label": k % 2}, {"note": f"note {k}"}, {"assignee": "anna"}, {"label": None}][k % 4]
+                case = [ids[k % len(ids)], ids[(k + 3) % len(ids)]]  # decided together, or not at all
+                answers = live.decide([{"id": id, **change} for id in case], by=f"{k}")
+                assert [answer.error for answer in answers] == [None, None]
+                live.act({"do": "snooze", "nodes": [f"node {k % 3}"], "note": f"{k}"}, by=f"{k}")
+                out.write(f"{k}\\n")
+                out.flush()
+
+    for kill in range(8):
+        size, child = output.stat().st_size, os.fork()
+        if child == 0:
+            try:
+                live_once()
+            finally:
+                os._exit(1)
+        while output.stat().st_size == size:
+            assert os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0.0, 0.3))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+"""
+
+
+def test_kills_lose_no_decision(tmp_path):
+    with LiveModel.open(tmp_path / "live", classifier(), threshold=-1.0) as live:
+        live.act(new_person("anna")[0])
+        ids = [answer.id for answer in live.submit([event(row) for row in range(N_FITTED, N_FITTED + 7)])]
+    output = tmp_path / "acknowledged"
+    output.touch()
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DECIDING), tmp_path / "live", output, json.dumps(ids)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600, check=True,
+    )  # fmt: skip
+    acknowledged = [int(line) for line in output.read_text().splitlines()]
+    with LiveModel.open(tmp_path / "live") as live:
+        done = live.audit(10_000)[::-1][1:]
+        assert [*audited(tmp_path / "live")][1:] == done
+        found = [int(entry["by"]) for entry in done]
+        assert found == sorted(found), "each once, or again if it was killed before the answer"
+        assert set(found) >= set(acknowledged)
+        decisions = [int(entry["by"]) for entry in done if entry["do"] != "snooze"]
+        assert decisions[::2] == decisions[1::2], "both alerts of a case"
+        assert len(decisions) // 2 <= len(acknowledged) + 8 > 16
+        snoozed = {one["nodes"][0]: one["note"] for one in live.team()["snoozed"]}
+        assert snoozed == {f"node {int(by) % 3}": by for by in [one["by"] for one in done if one["do"] == "snooze"]}
+        for id in ids:
+            of_id = [entry for entry in done if entry.get("id") == id]
+            label = next((entry["label"] for entry in reversed(of_id) if "label" in entry), None)
+            alert = next(one for one in live.alerts("all", 100, explained=False) if one.id == id)
+            assert alert.label == label
+            notes = [entry["note"] for entry in of_id if "note" in entry]
+            assert [note["note"] for note in alert.notes] == notes[-MOST_NOTES:]

@@ -28,9 +28,9 @@ from live_payments import (
 from tdlg import PropagationClassifier, TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.live import model as models
+from tdlg.live.event import EVENTS, LABELS, SETTINGS, events_payload
 from tdlg.live.log import LogFullError, StateError
 from tdlg.live.model import LiveModel
-from tdlg.live.records import EVENTS, LABELS, SETTINGS, events_payload
 from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
 
@@ -1000,10 +1000,10 @@ def test_new_nodes_keep_their_codes_when_it_is_opened_again(tmp_path):
     given = [event(N_FITTED + k, src=src) for k, src in enumerate(["00007", "7", 7, "new", "007"])]
     with LiveModel.open(tmp_path / "live", classifier()) as live:
         live.submit(given)
-        codes = live._state.scorer._nodes._codes
+        codes = live._state.scorer.nodes._codes
     assert len({codes[0][key] for key in ("00007", 7, "new", "007")}) == 4
     with LiveModel.open(tmp_path / "live") as live:
-        assert live._state.scorer._nodes._codes == codes
+        assert live._state.scorer.nodes._codes == codes
 
 
 @pytest.mark.parametrize(
@@ -1168,7 +1168,7 @@ def test_a_forgotten_node_still_has_its_fitted_interactions(live):
     node = str(EDGES.src[0])
     fitted_before = live.node(node)["n_fitted"]
     assert fitted_before == (EDGES.src[:N_FITTED] == node).sum()
-    nodes = live._state.scorer._nodes
+    nodes = live._state.scorer.nodes
     nodes.forget(np.array([nodes.find(node, 0)]))
     assert live.node(node)["n_fitted"] == fitted_before
     assert live.node("nobody")["n_fitted"] == 0

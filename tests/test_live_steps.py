@@ -1,14 +1,13 @@
-"""Snapshots that are written in steps between events: the state at one moment, whatever comes meanwhile."""
+"""Snapshots that are written between events: the state at one moment, whatever comes meanwhile."""
 
 import os
 import shutil
-import subprocess
-import sys
-import textwrap
+import time
 
 import pytest
 
 from live_payments import classifier, event, events, label
+from nursery import Nursery
 from tdlg.live import store
 from tdlg.live.model import LiveModel
 
@@ -27,9 +26,14 @@ def snapshots(folder):
 
 
 def test_events_between_steps_do_not_change_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "AT_ONCE", 500)
+    def waiting(path, crc=store._crc_of):  # until all events have come
+        while "snapshot" in path.name and not (tmp_path / "go").exists():
+            time.sleep(0.01)
+        return crc(path)
+
     with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=100) as live:
         live.in_steps = True
+        monkeypatch.setattr(store, "_crc_of", waiting)
         live.submit(events(range(500, 600)))
         before, n_steps = snapshots(tmp_path), 0
         while live.work(0.0):
@@ -37,6 +41,8 @@ def test_events_between_steps_do_not_change_it(tmp_path, monkeypatch):
                 live.submit([event(600 + n_steps)])
                 live.label([label(500 + n_steps)])
             n_steps += 1
+            if n_steps == 101:
+                (tmp_path / "go").touch()
         assert n_steps > 100
         written = [name for name in snapshots(tmp_path) if name not in before]
         assert len(written) == 1
@@ -78,6 +84,12 @@ def test_a_full_disk_between_steps_is_reported(tmp_path, monkeypatch):
         assert live.health()["snapshot_sequence"] == live.health()["last_sequence"]
 
 
+LOADED = """
+    from live_payments import event
+    from tdlg.live.model import LiveModel
+    with LiveModel.open({folder!r}) as live:
+        live.submit([event(500)])
+"""
 KILLED = """
     import os, sys
     from live_payments import event, events
@@ -96,15 +108,48 @@ KILLED = """
 
 
 @posix
-@pytest.mark.parametrize("n_steps", [1, 20, 3000])
-def test_kill_between_steps(tmp_path, n_steps):
-    LiveModel.open(tmp_path / "live", classifier()).close()
-    shutil.copytree(tmp_path / "live", tmp_path / "alone")
-    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path / "live"), str(n_steps)]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # of this process, with the folder of tests
-    assert subprocess.run(command, check=False, env=environment).returncode == -9
+def test_kill_between_steps(tmp_path):
+    LiveModel.open(tmp_path / "alone", classifier()).close()
+    for place in ("spare", *(steps := (1, 20, 3000))):
+        shutil.copytree(tmp_path / "alone", tmp_path / f"{place}")
     with LiveModel.open(tmp_path / "alone") as live:
         live.submit(events(range(500, 600)))
         live.submit([event(600)])
-    assert answers(tmp_path / "live") == answers(tmp_path / "alone")
+    expected = answers(tmp_path / "alone")
+    with Nursery(LOADED.format(folder=str(tmp_path / "spare"))) as nursery:
+        for n_steps in steps:
+            assert nursery.run(KILLED, tmp_path / f"{n_steps}", n_steps) == -9
+            assert answers(tmp_path / f"{n_steps}") == expected
+            assert not [*(tmp_path / f"{n_steps}").rglob(".*tdlg-tmp")]
+
+
+@pytest.mark.skipif(not store.FORKS, reason="nothing is forked")
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_the_end_of_the_process_that_writes(tmp_path, monkeypatch, end):
+    mine = os.getpid()
+
+    def never(path, crc=store._crc_of):  # in the forked process
+        return crc(path) if os.getpid() == mine else time.sleep(60)
+
+    monkeypatch.setattr(store, "_crc_of", never)
+    with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=50) as live:
+        live.in_steps = True
+        live.submit(events(range(500, 550)))
+        assert live.work()
+        if end == "kill":
+            os.kill(live._directory._child._process, 9)
+            while live.work(0.1):
+                pass
+            assert "was ended" in live.health()["snapshot_failure"]
+    assert len(snapshots(tmp_path)) == 2  # the first one, and that of the end
     assert not [*(tmp_path / "live").rglob(".*tdlg-tmp")]
+    assert [answer[0] for answer in answers(tmp_path / "live")] == [one["id"] for one in LATER]
+
+
+def test_without_forks_it_is_written_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("tdlg.live.model.FORKS", False)
+    with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=50) as live:
+        live.in_steps = True
+        live.submit(events(range(500, 550)))
+        assert not live.work()
+        assert live.health()["snapshot_sequence"] == live.health()["last_sequence"]

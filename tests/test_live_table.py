@@ -1,13 +1,11 @@
-"""Tables by `submit_table`, events that are withdrawn, and directories of an older version."""
-
-import json
+"""Tables by `submit_table`, events that are withdrawn."""
 
 import numpy as np
 import pytest
 
 from live_payments import EDGES, LABEL_TIME, N_FITTED, acts, classifier, detector, event, events, id_of, label, play
+from tdlg.live.event import TABLE
 from tdlg.live.model import LiveModel
-from tdlg.live.records import TABLE
 from tdlg.live.refit import refit
 from tdlg.live.scorer import UnknownEventError
 
@@ -192,23 +190,3 @@ def test_a_hub_is_not_scanned(tmp_path, monkeypatch):
         assert found["n_live"] == 5000
         assert [one["id"] for one in found["events"]] == [f"h{k}" for k in range(4990, 5000)]
         assert len(seen) < 3000
-
-
-# ---- directories of an older version
-
-
-def test_a_directory_of_format_1_is_opened(tmp_path):
-    folder = tmp_path / "live"
-    with LiveModel.open(folder, classifier()) as live:
-        live.submit(events(ROWS))
-        want = [answer.score for answer in live.submit(events(LATER))]
-    manifest = json.loads((folder / "state.json").read_text())
-    ((name, of),) = manifest.pop("generations").items()
-    (folder / "current").write_text("\n".join(manifest.pop("active")) + "\n")
-    (folder / name / "generation.json").write_text(json.dumps({"model": of["model"], "created": of["created"]}))
-    (folder / "state.json").write_text(json.dumps(manifest | {"format": 1}))
-    for _ in range(2):
-        with LiveModel.open(folder) as live:
-            assert [answer.score for answer in live.submit(events(LATER))] == want
-            live.submit([{**event(800), "id": "more"}])
-    assert json.loads((folder / "state.json").read_text())["format"] == 2

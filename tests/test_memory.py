@@ -1,8 +1,12 @@
 import os
 
+import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from tdlg.memory import CGROUPS, free_bytes
+from tdlg.memory import CGROUPS, FEW_CELLS, fitting_threads, free_bytes
+from tdlg.models.training import fit_linear
 
 
 def write(system, files):
@@ -43,3 +47,26 @@ def test_pages_where_there_is_no_meminfo(tmp_path, monkeypatch):
 
 def test_this_machine_has_some():
     assert free_bytes() > 0
+
+
+@pytest.mark.parametrize(
+    ("busy", "n_cells", "expected"), [(0.0, 10, 1), (0.0, 10**8, 4), (2.6, 10**8, 1), (9.0, 10**8, 1)]
+)
+def test_threads_of_a_fit(monkeypatch, busy, n_cells, expected):
+    monkeypatch.setenv("TDLG_NUM_THREADS", "4")
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (busy, 0.0, 0.0))
+    assert fitting_threads(n_cells) == expected
+
+
+class Threads(BaseEstimator):
+    def fit(self, X, y):
+        self.found_ = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+        return self
+
+
+@pytest.mark.parametrize(("n_rows", "expected"), [(100, {1}), (FEW_CELLS + 1, {2})])
+def test_threads_of_a_linear_fit(n_rows, expected):
+    columns = np.zeros((n_rows, 1))
+    with threadpool_limits(2, user_api="blas"):
+        assert fit_linear(Threads(), columns, columns[:, 0]).steps[-1][1].found_ == expected

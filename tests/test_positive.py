@@ -79,11 +79,11 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("method", ["propagation", "rows"])
+@pytest.mark.parametrize("method", ["propagation", "linegraph"])
 @pytest.mark.parametrize(("names", "positive"), NAMES.values(), ids=NAMES)
 def test_shell_page_explain_nodes_and_evaluate_agree(tmp_path, names, positive, method):
     edges = network(names)
-    kind = LineGraphClassifier if method == "rows" else PropagationClassifier
+    kind = LineGraphClassifier if method == "linegraph" else PropagationClassifier
     model = kind(random_state=0).fit(edges)
     assert model.classes_[positive_of(model)] == positive
     assert make_subject(model, edges, None, None, None, 0).positive == positive_of(model)
@@ -97,7 +97,7 @@ def test_shell_page_explain_nodes_and_evaluate_agree(tmp_path, names, positive, 
     (test,) = trial.tests.values()
     rates = make_method("label-rates", random_state=0)
     rates.fit(trial.seen())
-    scores = rates.score(trial.edges[test])
+    scores = rates.decision_function(trial.edges[test])
     place = names.index(positive)
     of_positive = scores[:, place] if scores.ndim == 2 else scores * (1 if place else -1)
     wanted = precision_recall_at(trial.y[test] == positive, of_positive, 100)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from oracle import line_graph
 from tdlg import Laplace, NoDecay, PropagationFeatures, TemporalEdges, load_model
@@ -543,14 +542,3 @@ class TestNoLeak:
         in_first = {(s, d, t) for s, d, t in zip(edges.src[:40], edges.dst[:40], edges.time[:40], strict=True)}
         if not any((s, d, t) in in_first for s, d, t in zip(fresh.src, fresh.dst, fresh.time, strict=True)):
             np.testing.assert_allclose(features.transform(fresh), both, atol=1e-12)
-
-
-EXPECTED_FAILURES = {
-    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
-}
-
-
-@pytest.mark.filterwarnings("ignore:.*are new to the model:tdlg.exceptions.TdlgWarning")
-@parametrize_with_checks([PropagationFeatures()], expected_failed_checks=lambda _: EXPECTED_FAILURES)
-def test_scikit_learn(estimator, check):
-    check(estimator)

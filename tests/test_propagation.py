@@ -10,7 +10,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, from_frame, load_model, make_payments
 from tdlg.datasets import load_dataset
@@ -419,26 +418,6 @@ class TestRegressor:
             PropagationRegressor().fit(edges.with_label(["x", "y"] * 50))
         with pytest.raises(EdgesError, match="All labels are missing"):
             PropagationRegressor().fit(edges.with_label(np.full(100, np.nan)))
-
-
-EXPECTED_FAILURES = {
-    "check_dtype_object": "wants a TypeError for an id that is a dict; ours is an EdgesError, and names the row",
-    "check_classifiers_train": "wants training labels back: here no two edges share a node, and none sees its own label",
-    "check_sample_weight_equivalence_on_dense_data": "an edge that is given twice happened twice, which no weight says",
-}
-OF_REGRESSORS = {"check_dtype_object": EXPECTED_FAILURES["check_dtype_object"]}
-
-
-@pytest.mark.usefixtures("few_trees_here")
-@pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")
-@parametrize_with_checks(
-    [PropagationClassifier(), PropagationClassifier(setting="interpolate"), PropagationRegressor(setting="stream")],
-    expected_failed_checks=lambda estimator: (
-        EXPECTED_FAILURES if isinstance(estimator, PropagationClassifier) else OF_REGRESSORS
-    ),
-)
-def test_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.needs("data", "time")

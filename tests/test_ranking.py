@@ -11,7 +11,8 @@ import pytest
 import record_tgb
 from tdlg import LinkRanker, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.ranking import RankingMetrics, RankingTask, evaluate_ranking, rank_of_true, tgb_negatives, true_ranks
+from tdlg.judge.ranking import RankingMetrics, RankingTask, evaluate_ranking, rank_of_true, true_ranks
+from tdlg_paper.ranking import tgb_negatives
 
 
 def network(n_edges=300, n_nodes=12, seed=0, **options):
@@ -119,8 +120,6 @@ class TestTask:
             (lambda: RankingTask(network()[:1]), "has no edges"),
             (lambda: RankingTask(network()).part("x"), "'name' parameter"),
             (lambda: true_ranks(None, RankingTask(network()), batch=0), "'batch' parameter"),
-            (lambda: tgb_negatives(RankingTask(network()), strategy="x"), "'strategy' parameter"),
-            (lambda: tgb_negatives(RankingTask(network()), 0), "'n_negatives' parameter"),
         ],
     )
     def test_what_is_refused(self, make, message):

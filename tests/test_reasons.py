@@ -1,4 +1,5 @@
 import re
+from functools import cache
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ from tdlg import (
 )
 from tdlg.clock import time_in_words
 from tdlg.exceptions import ParameterError
-from tdlg.explain import node_scores, nodes, propagation
+from tdlg.explain import node_scores, nodes, reasons
 from tdlg.explain.positive import label_in_words
 from tdlg.explain.sentences import Words, node_in_words
 from tdlg.models.training import training_windows
@@ -103,6 +104,7 @@ class Loops:
         if edges.time_unit == "s":
             self.time = [tick // 86400 for tick in self.time]
         self.last, self.other = ("last", "earlier") if past_only else ("nearest", "other")
+        self.around, self.labelled = cache(self.around), cache(self.labelled)
 
     def ends(self, i):
         return self.edges.src[i], self.edges.dst[i]
@@ -536,7 +538,7 @@ class TestEffects:
         for setting in SETTINGS:
             features = fitted(edges, setting).features_
             names = [column.name for column in features.plan_.columns]
-            groups = propagation._groups(features)
+            groups = reasons._groups(features)
             assert sorted(k for group in groups for k in group.columns) == list(range(len(names)))
             for group in groups:
                 kind = {
@@ -665,7 +667,7 @@ class TestEffects:
         edges = small(features=True)
         model = fitted(edges, "forecast")
         whole = model.explain(edges)
-        monkeypatch.setattr(propagation, "ROWS_AT_ONCE", 70)
+        monkeypatch.setattr(reasons, "ROWS_AT_ONCE", 70)
         parts = model.explain(edges)
         assert parts["reason"].equals(whole["reason"])
         np.testing.assert_allclose(parts["effect"], whole["effect"], atol=1e-12)

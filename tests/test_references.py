@@ -4,7 +4,7 @@ from sklearn.metrics import roc_auc_score
 
 from tdlg import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.references import FOLDS, EdgeBank, LabelRates
+from tdlg.judge.references import FOLDS, EdgeBank, LabelRates, Windows
 
 
 def network(n_edges=2000, n_nodes=40, seed=0, noise=0.1):
@@ -37,7 +37,7 @@ class TestLabelRates:
         edges = TemporalEdges(src, dst, np.zeros(2000), label=(rng.random(2000) < dst / 40).astype(int))
         method = LabelRates(classifier, random_state=0)
         method.fit(edges[:1400])
-        assert roc_auc_score(edges.label[1400:], method.score(edges[1400:])) > 0.75
+        assert roc_auc_score(edges.label[1400:], method.decision_function(edges[1400:])) > 0.75
 
     def test_columns_are_those_of_the_definition(self):
         edges = network(300)
@@ -64,14 +64,14 @@ class TestLabelRates:
         label = np.random.default_rng(1).permutation(edges.label)
         method = LabelRates(random_state=0)
         method.fit(edges.with_label(label)[:3000])
-        assert abs(roc_auc_score(label[3000:], method.score(edges[3000:])) - 0.5) < 0.05
+        assert abs(roc_auc_score(label[3000:], method.decision_function(edges[3000:])) - 0.5) < 0.05
 
     def test_several_classes_of_text(self):
         edges = network()
         kind = np.array(["a", "b", "c"])[edges.dst % 3]
         method = LabelRates(random_state=0)
         method.fit(edges.with_label(kind)[:1400])
-        scores = method.score(edges[1400:])
+        scores = method.decision_function(edges[1400:])
         assert scores.shape == (600, 3)
         assert np.mean(np.array(["a", "b", "c"])[scores.argmax(axis=1)] == kind[1400:]) > 0.95
 
@@ -94,15 +94,27 @@ class TestEdgeBank:
         method = EdgeBank()
         method.fit(edges)
         asked = TemporalEdges(["a", "b", "c", "d", "x", "z"], ["x", "y", "x", "y", "a", "z"], [5] * 6)
-        np.testing.assert_array_equal(method.score(asked), [1, 1, 0, 0, 0, 0])
+        np.testing.assert_array_equal(method.decision_function(asked), [1, 1, 0, 0, 0, 0])
 
     def test_window(self):
         method = EdgeBank(window=0.1)
         method.fit(TemporalEdges([1, 2, 3], [9, 9, 9], [0, 95, 100], label=[1, 1, 1]))
-        np.testing.assert_array_equal(method.score(TemporalEdges([1, 2, 3], [9, 9, 9], [101] * 3)), [0, 1, 1])
+        np.testing.assert_array_equal(
+            method.decision_function(TemporalEdges([1, 2, 3], [9, 9, 9], [101] * 3)), [0, 1, 1]
+        )
 
     def test_bad_input(self):
         with pytest.raises(ParameterError, match=r"'window' .* Got 2"):
             EdgeBank(window=2).fit(network())
         with pytest.raises(EdgesError, match="no labels"):
             EdgeBank().fit(network().with_label(None))
+
+
+def test_windows_learn_from_labels_that_are_true_false_or_missing():
+    edges, found = network(), []
+    for kind in (int, bool):
+        labels = [None if k in (5, 9) else kind(value) for k, value in enumerate(edges.label)]
+        method = Windows(random_state=0).fit(edges.with_label(labels)[:1400])
+        assert method.classes_.tolist() == [kind(0), kind(1)]
+        found.append(method.predict_proba(edges[1400:]))
+    np.testing.assert_array_equal(*found)

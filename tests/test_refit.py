@@ -53,8 +53,8 @@ def folder(played, tmp_path):
     return shutil.copytree(played[0], tmp_path / "live")
 
 
-def stretch_of(found):
-    """The labelled payments of the stretch that two models were compared on."""
+def window_of(found):
+    """The labelled payments of the window that two models were compared on."""
     rows = np.flatnonzero((EDGES.time >= np.datetime64(found.start)) & (EDGES.time <= np.datetime64(found.stop)))
     return rows[LABEL_TIME[rows] <= LAST]
 
@@ -62,7 +62,7 @@ def stretch_of(found):
 def test_both_figures_are_those_of_live_scores(played, folder):
     found = refit(folder)
     assert found.generation == "generation-0002", "large amounts are new"
-    rows = stretch_of(found)
+    rows = window_of(found)
     assert found.n_events == len(rows) >= 20
     assert found.n_positive == EDGES.label[rows].sum()
     assert found.n_alerts == sum(played[1][row].alert for row in rows)
@@ -88,7 +88,7 @@ def scores_of_new_model(start):
 
 @pytest.mark.parametrize("force", [False, True])
 def test_a_model_that_is_worse_is_not_used(folder, monkeypatch, force):
-    real = refits._Past.fitted
+    real = refits._LoggedHistory.fitted
 
     def useless(self, record):
         """In the comparison, a model that learnt the opposite of all labels."""
@@ -99,7 +99,7 @@ def test_a_model_that_is_worse_is_not_used(folder, monkeypatch, force):
         labels[edges.labelled] = 1 - labels[edges.labelled]
         return PropagationClassifier(**OPTIONS).fit(edges.with_label(None).with_label(labels, edges.time)), ids
 
-    monkeypatch.setattr(refits._Past, "fitted", useless)
+    monkeypatch.setattr(refits._LoggedHistory, "fitted", useless)
     found = refit(folder, force=force)
     assert found.gain.high < 0
     assert "worse, by more than chance" in found.reason
@@ -112,7 +112,7 @@ def test_a_tie_gives_the_model_with_the_newer_labels(folder, monkeypatch):
     def newly_fitted(self, state, record):
         return self.scorer_of(*self.fitted(record), record)
 
-    monkeypatch.setattr(refits._Past, "scorer_before", newly_fitted)
+    monkeypatch.setattr(refits._LoggedHistory, "scorer_before", newly_fitted)
     found = refit(folder)
     assert found.gain == (0.0, 0.0, 0.0), "the same model twice"
     assert "no clear difference" in found.reason
@@ -127,12 +127,14 @@ def test_few_labels_prove_nothing():
     for n in (40, 400, 4000):
         labels = (rng.random(n) < 0.5).astype(int).tolist()
         events = {k: refits._Event(k, {}, k) for k in range(n)}
-        stretch = refits._Stretch(type("Past", (), {"outcome": outcome, "events": events}), list(events), labels)
+        window = refits._EvaluationWindow(
+            type("Past", (), {"outcome": outcome, "events": events}), list(events), labels
+        )
         good, bad = (np.array(labels) + rng.normal(0, noise, n) for noise in (0.9, 1.1))
-        assert stretch.gain(good, good) == (0, 0, 0)
-        gain = stretch.gain(bad, good)
+        assert window.gain(good, good) == (0, 0, 0)
+        gain = window.gain(bad, good)
         assert gain.low < gain.value < gain.high
-        assert stretch.gain(good, bad) == pytest.approx((-gain.value, -gain.high, -gain.low))
+        assert window.gain(good, bad) == pytest.approx((-gain.value, -gain.high, -gain.low))
         widths.append(gain.high - gain.low)
         if n == 40:
             assert gain.low < 0, "chance alone could do this"

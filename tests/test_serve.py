@@ -1,6 +1,7 @@
 """The service over HTTP: what it answers, what it refuses, and that nothing is lost when it is busy, full or stopped."""
 
 import asyncio
+import csv
 import json
 import socket
 import threading
@@ -14,7 +15,6 @@ import polars as pl
 import pytest
 from starlette.requests import Request
 
-from fake_live import FakeLive
 from serving import Client, alert, arrow, event, opened, serving, working
 from tdlg.exceptions import ParameterError
 from tdlg.live.scorer import UnknownEventError
@@ -27,29 +27,6 @@ from tdlg.serve.service import Service
 
 SECRET = "correct-horse-battery"
 ODD_IDS = ["a b", "a/b", "ü ✓", "..", ".", "a?b=c&d#e", "<script>", "100%", "%2F", "'", '"', "\\"]
-
-
-@pytest.fixture(scope="module")
-def shared():
-    """One service for most tests, since to start and stop one takes a fifth of a second."""
-    live = FakeLive()
-    with serving(live) as client:
-        client.live = live
-        yield client
-
-
-@pytest.fixture
-def live(shared):
-    shared.live.__init__()  # as new
-    return shared.live
-
-
-@pytest.fixture
-def client(shared, live):
-    client = Client(shared.service)
-    client.service = shared.service
-    yield client
-    client.close()
 
 
 # ---- events
@@ -393,7 +370,7 @@ class TestQuestions:
             ("/alerts?before=9007199254740993", "before"),
             ("/alerts?limit=null", "limit"),
             ("/explain?id=a&top=nan", "top"),
-            ("/charts/node.svg?id=shop&narrow=2", "narrow"),
+            ("/charts/node.svg?id=shop&width=2", "width"),
         ],
     )
     def test_wrong_parameters_are_named(self, client, path, field):
@@ -407,7 +384,7 @@ class TestQuestions:
 
         assert said("/alerts?limit=9999") == "The 'limit' must be a whole number from 1 to 1000. Got '9999' instead."
         assert said("/alerts?status=some").startswith(
-            "The 'status' must be one of all, confirmed, dismissed, expired, open. Got"
+            "The 'status' must be one of all, confirmed, decided, dismissed, expired, open. Got"
         )
         assert said("/explain") == "The 'id' must be given: ?id=ID."
 
@@ -421,9 +398,62 @@ class TestQuestions:
                 break
             before = f"&before={page['alerts'][-1]['sequence']}"
         assert seen == [6, 5, 4, 3, 2, 1, 0]
-        assert set(page["alerts"][0]) == {
-            "sequence", "id", "src", "dst", "time", "features", "score", "reason", "status", "label", "decided_at",
-        }  # fmt: skip
+
+    def test_alerts_are_filtered_and_ordered(self, client, live):
+        amounts = {"a": 600, "b": 900, "c": 700}
+        client.post("/score", [alert(id, src=f"x{id}", amount=amount) for id, amount in amounts.items()])
+        live.add("anna")
+        client.post("/decisions", [{"id": "a", "assignee": "anna"}, {"id": "c", "label": 0, "reason": "other"}])
+        for query, expected in (
+            ("status=all&order=highest", "bca"),
+            ("status=all&q=XB", "b"),
+            ("status=all&least=0.65", "cb"),
+            ("status=all&feature=amount&low=650&high=800", "c"),
+            ("status=all&feature=amount&value=900", "b"),
+            ("status=all&feature=nothing&low=1", ""),
+            ("assignee=anna", "a"),
+            ("assignee=-", "b"),
+            ("status=all&dismissal=other", "c"),
+            ("status=all&since=2025-01-01T00:00:00", "cba"),
+            ("status=all&since=2025-01-02", ""),
+            ("status=decided", "c"),
+            ("status=all&order=latest", "cab"),
+        ):
+            found = client.get(f"/alerts?{query}").json["alerts"]
+            assert "".join(one["id"] for one in found) == expected, query
+            rows = client.get(f"/alerts.csv?{query}").body.decode().splitlines()[1:]
+            assert "".join(row[0] for row in rows) == expected, query
+
+    def test_an_export_holds_no_formulas(self, client):
+        client.post("/score", alert("a", src="=1+1", dst="@x", amount=900))
+        client.post("/decisions", {"id": "a", "note": "=cmd()"})
+        answer = client.get("/alerts.csv")
+        assert answer.headers["content-disposition"] == 'attachment; filename="alerts.csv"'
+        (row,) = csv.DictReader(answer.body.decode().splitlines())
+        assert (row["src"], row["dst"], row["amount"]) == ("'=1+1", "'@x", "900")
+        assert row["notes"].endswith(": =cmd()")
+
+    def test_a_long_export_holds_up_nobody(self, client, monkeypatch):
+        making, made = threading.Event(), threading.Event()
+
+        def slow(alerts):
+            making.set()
+            assert made.wait(10)
+            return b"done"
+
+        monkeypatch.setattr("tdlg.serve.api.table_of", slow)
+        bodies = []
+        exporting = threading.Thread(target=lambda: bodies.append(client.get("/alerts.csv").body))
+        exporting.start()
+        assert making.wait(10)
+        other = Client(client.service)
+        try:
+            assert other.get("/health").status == 200
+        finally:
+            other.close()
+            made.set()
+            exporting.join()
+        assert bodies == [b"done"]
 
     def test_statistics_and_what_scores_mean(self, client):
         client.post("/score", alert("a"))

@@ -1,40 +1,22 @@
 """Who may ask: the matrix of Host, Origin and token, tokens and cookies, and what a page of another site can do."""
 
+import hmac
+import select
 import socket
+import time
 
 import pytest
 
 from fake_live import FakeLive
-from serving import Client, event, opened, serving
+from serving import Client, alert, event, opened, serving
 from tdlg.exceptions import ParameterError, TdlgWarning
-from tdlg.serve.auth import WRONG_PER_MINUTE, Token, read_token
+from tdlg.live.review import Person, hash_of
+from tdlg.serve.auth import WRONG_PER_MINUTE, Tokens, Visitor, read_token
 from tdlg.serve.http import Limits, RefusedError
+from tdlg.serve.schema import ADDRESSES
 from tdlg.serve.service import Service
 
 SECRET = "correct-horse-battery"
-
-
-@pytest.fixture(scope="module")
-def shared():
-    """One service without a token for most tests."""
-    live = FakeLive()
-    with serving(live) as client:
-        client.live = live
-        yield client
-
-
-@pytest.fixture
-def live(shared):
-    shared.live.__init__()  # as new
-    return shared.live
-
-
-@pytest.fixture
-def client(shared, live):
-    client = Client(shared.service)
-    client.service = shared.service
-    yield client
-    client.close()
 
 
 # ---- the matrix
@@ -135,7 +117,7 @@ class TestMatrix:
         assert [ask("GET", "/desk/desk.js", token, host, origin).status for origin in ORIGINS] == statuses
         pages = [ask("GET", "/", token, host, origin) for origin in ORIGINS]
         assert [page.status for page in pages] == statuses
-        is_desk = ["Open alerts" in page.body.decode() for page in pages]
+        is_desk = ['id="list"' in page.body.decode() for page in pages]
         assert is_desk == [status == 200 and token in ("needless", "right", "cookie") for status in statuses]
 
     @pytest.mark.parametrize("token", TOKENS)
@@ -268,7 +250,7 @@ class TestToken:
     def test_the_desk_asks_for_it_once(self, client):
         page = client.get("/").body.decode()
         assert 'type="password"' in page
-        assert "Open alerts" not in page
+        assert 'id="list"' not in page
         assert client.post("/login", {"token": "wrong"}).status == 401
         answer = client.post("/login", {"token": SECRET}, origin=f"http://{client.host}")
         assert answer.status == 200
@@ -279,7 +261,7 @@ class TestToken:
         value = cookie.partition(";")[0]
         odd = f'a[b]=1; flag; {{x}}="y; {value}; café=1'
         assert client.get("/about", cookie=odd.encode()).status == 200, "cookies of other services on this machine"
-        assert "Open alerts" in client.get("/", cookie=value).body.decode()
+        assert 'id="list"' in client.get("/", cookie=value).body.decode()
         assert client.post("/score", event("a"), cookie=value).status == 200
         assert client.get("/about", cookie=value).json["signed_in"] is True
         assert client.post("/score", event("b"), cookie=value, origin="http://evil.example").status == 403
@@ -317,13 +299,17 @@ class TestToken:
 
 
 class TestGuesses:
-    def test_wrong_tokens_are_refused_in_words_and_told_once(self, live, caplog):
+    def test_wrong_tokens_are_refused_in_words_slowed_down_and_told_once(self, live, caplog, monkeypatch):
+        monkeypatch.setattr("tdlg.serve.auth.SLOWED", 0.1)
         with serving(live, token=SECRET) as client:
             ways = [
                 lambda: client.get("/about", authorization="Bearer no"),
                 lambda: client.post("/login", {"token": "no"}),
             ]
-            found = [ways[k % 2]().status for k in range(WRONG_PER_MINUTE + 6)]
+            found = [ways[k % 2]().status for k in range(WRONG_PER_MINUTE)]
+            start = time.monotonic()
+            found += [ways[k % 2]().status for k in range(6)]
+            assert time.monotonic() - start > 6 * 0.1, "each of these waits"
             assert found == [401] * WRONG_PER_MINUTE + [429] * 6
             assert client.get("/about", authorization="Bearer no").headers["retry-after"] == "60"
             assert client.get("/about").status == 401, "who gives no token guesses nothing"
@@ -333,8 +319,29 @@ class TestGuesses:
             "20 requests from '127.0.0.1' had a wrong token within a minute."
         ]
 
+    @pytest.mark.parametrize("way", ["login", "header"])
+    def test_few_answers_are_held_back_at_once(self, live, monkeypatch, way):
+        """Those beyond are given at once, so that guesses do not take all connections."""
+        monkeypatch.setattr("tdlg.serve.auth.SLOWED", 5.0)
+        with serving(live, token=SECRET) as client:
+            for _ in range(WRONG_PER_MINUTE):
+                client.get("/about", authorization="Bearer no")
+            head = f" HTTP/1.1\r\nHost: {client.host}\r\n"
+            asked = {
+                "login": f"POST /login{head}Content-Type: application/json\r\nContent-Length: 14\r\n\r\n"
+                '{"token":"no"}',
+                "header": f"GET /about{head}Authorization: Bearer no\r\n\r\n",
+            }[way].encode()
+            lines = [opened(client, asked) for _ in range(40)]
+            time.sleep(1.0)
+            readable, _, _ = select.select(lines, [], [], 0.0)
+            assert len(readable) == 40 - 32
+            assert {line.recv(100)[:12] for line in readable} == {b"HTTP/1.1 429"}
+            for line in lines:
+                line.close()
+
     def test_each_address_is_counted_for_a_minute(self):
-        token = Token(SECRET)
+        token = Tokens(SECRET)
         for _ in range(WRONG_PER_MINUTE):
             assert not token.check("no", "a", 1000.0)
         with pytest.raises(RefusedError):
@@ -345,7 +352,7 @@ class TestGuesses:
 
     def test_no_more_addresses_are_kept_than_needed(self, monkeypatch):
         monkeypatch.setattr("tdlg.serve.auth.MOST_CLIENTS", 100)
-        token = Token(SECRET)
+        token = Tokens(SECRET)
         for k in range(100):
             assert not token.check("no", f"client {k}", 1000.0)
         for k in range(WRONG_PER_MINUTE):
@@ -365,15 +372,165 @@ class TestGuesses:
 
 
 def test_a_cookie_ends():
-    token = Token(SECRET)
-    cookie = token.cookie(1000.0)
-    assert token.accepts_cookie(cookie, 1000.0 + 30 * 86_400 - 1)
-    assert not token.accepts_cookie(cookie, 1000.0 + 30 * 86_400 + 1)
-    end, _, proof = cookie.partition(".")
-    assert not token.accepts_cookie(f"{int(end) + 1}.{proof}", 1000.0)
-    assert not Token("another secret").accepts_cookie(cookie, 1000.0)
-    for odd in ("", ".", "x.y", "é.é"):
-        assert not token.accepts_cookie(odd, 1000.0)
+    people = {"j.d@x": Person("j.d@x", "lead", hash_of("of jd"))}
+    tokens = Tokens(SECRET, lambda: people)
+    for name, visitor in (("", Visitor()), ("j.d@x", Visitor("j.d@x", "lead"))):
+        cookie = tokens.cookie(name, 1000.0)
+        assert tokens.of_cookie(cookie, 1000.0 + 30 * 86_400 - 1) == visitor
+        assert tokens.of_cookie(cookie, 1000.0 + 30 * 86_400 + 1) is None
+        end, proof, _ = cookie.split(".", 2)
+        for forged in (
+            f"{int(end) + 1}.{proof}.{name}",
+            f"{end}.{proof}.{'' if name else 'j.d@x'}",
+            f"{end}.{proof}.nobody",
+        ):
+            assert tokens.of_cookie(forged, 1000.0) is None
+        others = {"j.d@x": Person("j.d@x", "lead", hash_of("a new token"))}
+        assert Tokens("another secret", lambda others=others: others).of_cookie(cookie, 1000.0) is None
+    for odd in ("", ".", "x.y", "é.é", "..", f"{2**70}."):
+        assert tokens.of_cookie(odd, 1000.0) is None
+        assert Tokens(None).of_cookie(odd, 1000.0) is None
+
+
+@pytest.mark.parametrize("secret", [SECRET, None])
+def test_what_the_log_keeps_is_not_enough_for_a_cookie(secret):
+    people = {"lee": Person("lee", "lead", hash_of("of lee"))}
+    tokens, end = Tokens(secret, lambda: people), 10**10
+    keys = (people["lee"].token, "", "None" + people["lee"].token)
+    for key in keys:
+        proof = hmac.new(key.encode(), f"tdlg desk until {end} lee".encode(), "sha256").hexdigest()
+        assert tokens.of_cookie(f"{end}.{proof}.lee", 1000.0) is None
+    cookie = tokens.cookie("lee", 1000.0)
+    assert tokens.of_cookie(cookie, 1000.0) == Visitor("lee", "lead")
+    again = Tokens(secret, lambda: people).of_cookie(cookie, 1000.0)
+    assert (again is not None) == (secret is not None), "it holds after a restart if there is a token file"
+
+
+ROLES = """
+    method  address      none  analyst  lead  service  proxy
+    POST    /score       401   403      403   200      403
+    POST    /labels      401   403      403   200      403
+    POST    /withdrawals 401   403      403   404      403
+    POST    /decisions   401   200      200   200      200
+    POST    /actions     401   200      200   200      200
+    POST    /reasons     401   403      200   200      403
+    GET     /alerts      401   200      200   200      200
+    GET     /cases       401   200      200   200      200
+    GET     /case        401   200      200   200      200
+    GET     /case_page   401   200      200   200      200
+    GET     /export      401   200      200   200      200
+    GET     /explain     401   200      200   200      200
+    GET     /events      401   200      200   200      200
+    GET     /nodes       401   200      200   200      200
+    GET     /statistics  401   200      200   200      200
+    GET     /about       401   200      200   200      200
+    GET     /team        401   200      200   200      200
+    GET     /changes     401   200      200   200      200
+    GET     /audit       401   403      200   200      403
+    GET     /metrics     401   403      403   200      403
+    GET     /openapi     401   200      200   200      200
+    GET     /nothing     401   404      404   404      404
+    GET     /charts/days.svg 401 200    200   200      200
+    GET     /health      200   200      200   200      200
+"""
+ROLE_ROWS = [line.split() for line in ROLES.strip("\n").splitlines()]
+BODIES = {
+    "/score": event("new"), "/labels": {"id": "a", "label": 1}, "/decisions": {"id": "a", "note": "seen"},
+    "/withdrawals": {"id": "nobody"},
+    "/actions": {"do": "snooze", "nodes": ["ann"]}, "/reasons": {"do": "reasons", "reasons": ["x"]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def ask_as():
+    live = FakeLive()
+    proxy = {"user_header": "X-User", "trusted_proxies": ["127.0.0.1"]}
+    with serving(live, token=SECRET, **proxy) as client:
+        client.post("/score", alert("a"), authorization=f"Bearer {SECRET}")
+        tokens = {"service": SECRET, "analyst": live.add("anna")[0], "lead": live.add("lee", role="lead")[0]}
+
+        def ask(who, method, path):
+            headers = {"authorization": f"Bearer {tokens[who]}"} if who in tokens else {}
+            headers |= {"x-user": "carl"} if who == "proxy" else {}
+            body = BODIES.get(path)
+            path = {
+                "/reasons": "/actions",
+                "/openapi": "/openapi.json",
+                "/export": "/alerts.csv",
+                "/case_page": "/case.html",
+            }.get(path, path)
+            path += {
+                "/explain": "?id=a",
+                "/case": "?id=a",
+                "/case.html": "?id=a",
+                "/events": "?id=a",
+                "/nodes": "?id=ann",
+            }.get(path, "")
+            return client(method, path, body, **headers)
+
+        ask.live, ask.tokens, ask.client = live, tokens, client
+        yield ask
+
+
+class TestRoles:
+    @pytest.mark.parametrize("row", ROLE_ROWS[1:], ids=lambda row: row[1])
+    def test_who_may_do_what(self, ask_as, row):
+        method, path, *statuses = row
+        found = {who: ask_as(who, method, path) for who in ROLE_ROWS[0][2:]}
+        assert [str(answer.status) for answer in found.values()] == statuses
+        if "403" in statuses:
+            assert "This needs the role" in found["analyst"].json["error"]["message"]
+
+    def test_every_address_is_in_the_table(self):
+        assert {f"/{one.name}" for one in ADDRESSES} <= {row[1] for row in ROLE_ROWS}
+
+    def test_decisions_have_the_name_of_who_made_them(self, ask_as):
+        for who, name in (("analyst", "anna"), ("lead", "lee"), ("service", ""), ("proxy", "carl")):
+            assert ask_as(who, "GET", "/team").json["me"] == name
+            assert ask_as(who, "POST", "/decisions").json["notes"][-1]["by"] == name
+
+    def test_who_is_named_by_a_proxy_can_take_an_alert(self, ask_as):
+        """Others cannot be assigned to them: the service knows no names but those of its own reviewers."""
+        headers = {"authorization": f"Bearer {SECRET}", "x_user": "carl"}
+        for assignee, status in (("carl", 200), ("anna", 200), ("dora", 422), ("", 422)):
+            answer = ask_as.client.post("/decisions", {"id": "a", "assignee": assignee}, **headers)
+            assert answer.status == status, answer.body
+        headers = {"authorization": f"Bearer {SECRET}"}
+        assert ask_as.client.post("/decisions", {"id": "a", "assignee": ""}, **headers).status == 422
+
+    def test_a_revoked_reviewer_is_out_at_once(self, ask_as):
+        (token,) = ask_as.live.add("eve")
+        cookie = ask_as.client.post("/login", {"token": token}).headers["set-cookie"].partition(";")[0]
+        for given in ({"cookie": cookie}, {"authorization": f"Bearer {token}"}):
+            assert ask_as.client.get("/team", **given).json["me"] == "eve"
+        ask_as.live.act({"do": "person", "name": "eve", "role": "analyst", "token": None})
+        assert ask_as.client.get("/team", cookie=cookie).status == 401
+        assert ask_as.client.get("/team", authorization=f"Bearer {token}").status == 401
+
+    @pytest.mark.parametrize("name", ["", "a b", "a" * 65, "<script>", "\xe9"])
+    def test_odd_names_of_a_proxy_are_refused(self, ask_as, name):
+        assert ask_as.client.get("/team", x_user=name.encode("latin-1")).status == 403
+
+    def test_a_name_that_comes_twice_is_refused(self, ask_as):
+        head = f"GET /team HTTP/1.1\r\nHost: {ask_as.client.host}\r\nX-User: a\r\nX-User: b\r\n\r\n"
+        with opened(ask_as.client, head.encode()) as line:
+            assert line.recv(100).startswith(b"HTTP/1.1 400 ")
+
+    def test_only_a_trusted_proxy_names_reviewers(self, live):
+        with serving(live, token=SECRET, user_header="X-User", trusted_proxies=["192.0.2.1"]) as client:
+            assert client.get("/team", x_user="carl").status == 401
+        for options in ({"user_header": "X-User"}, {"trusted_proxies": ["127.0.0.1"]}):
+            with pytest.raises(ParameterError, match="needs the address of the proxy"):
+                Service(live, port=0, token=SECRET, **options)
+        with pytest.raises(ParameterError, match="and a token for programs"):
+            Service(live, port=0, user_header="X-User", trusted_proxies=["127.0.0.1"])
+
+    def test_without_a_token_of_the_service_names_are_a_choice(self, live):
+        (token,) = live.add("anna")
+        with serving(live) as client:
+            assert client.get("/team").json["me"] == ""
+            assert client.get("/team", authorization=f"Bearer {token}").json["me"] == "anna"
+            assert client.get("/audit", authorization=f"Bearer {token}").status == 403
 
 
 class TestTokenFile:

@@ -95,7 +95,7 @@ class TestBodies:
         ],
     )
     def test_items_are_counted_before_they_are_described(self, body, media, monkeypatch):
-        monkeypatch.setattr("tdlg.serve.http._problem", lambda *words: pytest.fail("a fault was described"))
+        monkeypatch.setattr("tdlg.serve.http._item_problem", lambda *words: pytest.fail("a fault was described"))
         monkeypatch.setattr("tdlg.serve.http._BadLine", lambda *words: pytest.fail("a line was read"))
         with pytest.raises(RefusedError, match=r"may hold 10000 items\. Got 50000[01]:") as caught:
             read_items(body, media, Limits(), "event")

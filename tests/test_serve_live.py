@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from types import SimpleNamespace
+from urllib.parse import urlencode
 
 import numpy as np
 import pytest
@@ -158,6 +159,21 @@ def test_the_label_of_a_repeated_event_is_learnt(live):
         assert wrong.json["label_error"]["field"] == "label"
 
 
+def test_a_withdrawn_event_is_gone(live):
+    with serving(live) as client:
+        client.post("/score", events(3))
+        first, unknown = client.post("/withdrawals", [{"id": "p1200"}, {"id": "nobody"}]).json
+        assert first == {"id": "p1200"}
+        assert unknown["error"]["field"] == "id"
+        assert client.get("/events?id=p1200").status == 404
+        assert {one["id"] for one in client.get("/alerts").json["alerts"]} == {"p1201", "p1202"}
+        assert client.post("/withdrawals", {"id": "p1200"}).status == 404
+        changes = client.get("/changes")
+        assert changes.json["changes"][-1]["status"] == "withdrawn"
+        assert is_described("GET", "/changes", changes)
+        assert not client.post("/score", event(N_FITTED)).json["repeated"]
+
+
 def test_a_decision_is_known_to_the_next_scores(live):
     given = events(60)
     last = given[-1]
@@ -277,7 +293,7 @@ def test_bursts(tmp_path):
 def started(*arguments):
     """A service in a process of its own, and a client."""
     command = [sys.executable, "-m", "tdlg", "serve", *map(str, arguments), "--port", "0"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts)
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
     if "compiling" in line:  # the first start of a new installation
         line = process.stderr.readline()
@@ -285,18 +301,13 @@ def started(*arguments):
     return process, Client(SimpleNamespace(url=line.split()[1]))
 
 
-def _heed_interrupts():
-    """Tests that run in the background of a shell ignore Ctrl-C, and so would the service."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
 def ended(process, client, *signals):
     """Send signals to the service; its exit code and what it said after the first line."""
     for number in signals:
         process.send_signal(number)
-    _, said = process.communicate(timeout=60)
+    said = process.communicate(timeout=60)[1].splitlines(keepends=True)
     client.close()
-    return process.returncode, said
+    return process.returncode, "".join(line for line in said if "compiling" not in line)  # in a new installation
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.needs("time"))])
@@ -345,7 +356,7 @@ def test_a_signal_while_it_starts(model_file, tmp_path, number, code, words):
         "sys.argv = ['tdlg', 'serve', *sys.argv[1:]]; main()"
     )
     command = [sys.executable, "-c", script, str(model_file), "--state", str(tmp_path / "state"), "--port", "0"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts, timeout=60)
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (code, f"{words}\n")
 
 
@@ -436,12 +447,21 @@ def test_what_to_install_is_told(tmp_path, monkeypatch):
     assert 'pip install ".[serve]"' in refused("--state", tmp_path / "state")
 
 
-def test_the_live_demo(tmp_path):
+def test_the_live_demo(monkeypatch):
     from tdlg.serve.demo import run_live_demo
 
-    said, shown = [], []
+    said, shown, done = [], [], []
+    close = LiveModel.close
+    monkeypatch.setattr(LiveModel, "close", lambda live: (done.extend(live.audit(10_000)), close(live)))
     run_live_demo(n_payments=2500, seconds_per_day=0.0, say=said.append, show=shown.append, stay=False)
     (address,) = shown
+    by_lee = [one for one in done if one["by"] == "lee"]
+    truth = make_payments(2500, random_state=0).scenario > 0
+    decided = [one for one in by_lee if one["do"] == "label"]
+    assert len(decided) > 5
+    assert all(one["label"] == truth[int(one["id"].split()[1])] for one in decided)
+    assert any(one.get("assignee") == "anna" for one in by_lee)
+    assert [one["name"] for one in done if one["do"] == "person"] == ["lee", "anna"]
     assert f"desk: {address} (Ctrl-C stops)\n" in said
     assert sum(line.endswith("in truth a fraud") for line in said) > 2
 
@@ -452,15 +472,22 @@ def test_the_desk_of_a_true_model(live, browser):
     with serving(live) as client:
         client.post("/score", given)
         browser.open(client.service.url)
-        browser.wait("document.querySelectorAll('#list > li').length === 40")
+        browser.wait("document.getElementById('n-open').textContent === '40'")
+        browser.run("document.querySelector('input[value=newest]').click()")
+        browser.wait("document.getElementById('list').dataset.order === 'newest'")
         browser.wait("document.querySelectorAll('.why-list li').length > 0")
+        browser.wait("document.querySelectorAll('.pictures svg.chart').length === 2")
+        (first, *_) = client.get("/cases?order=newest").json["cases"]
+        ids = [one["id"] for one in first["alerts"]]
+        assert given[-1]["id"] in ids
         browser.press("y")
-        browser.wait("document.querySelectorAll('#list > li').length === 39")
-        assert live.event(given[-1]["id"])["label"] == 1
+        browser.wait(f"document.getElementById('n-open').textContent === '{40 - len(ids)}'")
+        assert [live.event(id)["label"] for id in ids] == [1] * len(ids)
         browser.press("u")
-        browser.wait("document.querySelectorAll('#list > li').length === 40")
-        assert live.event(given[-1]["id"])["label"] is None
-        for part in ("figures", "decided", "node=terminal%201"):
+        browser.wait("document.getElementById('n-open').textContent === '40'")
+        assert [live.event(id)["label"] for id in ids] == [None] * len(ids)
+        assert client.get(f"/case.html?{urlencode({'id': ids[0]})}").status == 200
+        for part in ("figures", "decided", "snoozed", "audit", "node=terminal%201"):
             browser.run(f"location.hash = {part!r}")
             browser.wait(f"!document.getElementById({part.partition('=')[0]!r}).hidden")
         assert not browser.complaints()

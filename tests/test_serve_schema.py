@@ -51,7 +51,14 @@ def test_what_a_parameter_may_be():
     parameters = {one["name"]: one for one in DOCUMENT["paths"]["/alerts"]["get"]["parameters"]}
     limit = parameters["limit"]["schema"]
     assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, 1000, 50)
-    assert set(parameters["status"]["schema"]["enum"]) == {"open", "confirmed", "dismissed", "expired", "all"}
+    assert set(parameters["status"]["schema"]["enum"]) == {
+        "open",
+        "confirmed",
+        "dismissed",
+        "expired",
+        "decided",
+        "all",
+    }
     assert not any(one["required"] for one in parameters.values())
     (id, top) = DOCUMENT["paths"]["/explain"]["get"]["parameters"]
     assert (id["name"], id["required"], top["name"], top["required"]) == ("id", True, "top", False)
@@ -68,6 +75,21 @@ REQUESTS = [
     ("POST", "/labels", [{"id": "a", "label": 1}, {}], 200),
     ("POST", "/labels", {"id": "x", "label": 1}, 404),
     ("POST", "/labels", {"id": "a", "label": 9}, 422),
+    ("POST", "/withdrawals", {"id": "e"}, 200),
+    ("POST", "/withdrawals", [{"id": "e"}, {"id": "x"}, {}], 422),
+    ("POST", "/withdrawals", {"id": "x"}, 404),
+    ("POST", "/decisions", {"id": "a", "label": 0, "reason": "other", "note": "seen"}, 200),
+    ("POST", "/decisions", [{"id": "a", "assignee": None}, {"id": "x", "note": "?"}, 5], 200),
+    ("POST", "/decisions", {"id": "a", "label": 1, "version": 1}, 409),
+    ("POST", "/decisions", {"id": "x", "label": 1}, 404),
+    ("POST", "/decisions", {"id": "a", "assignee": "nobody"}, 422),
+    ("POST", "/actions", {"do": "snooze", "nodes": ["ann", "shop"], "until": "2026-01-01", "note": "on holiday"}, 200),
+    ("POST", "/actions", {"do": "snooze", "nodes": []}, 422),
+    ("POST", "/actions", {"do": "nothing"}, 422),
+    ("POST", "/actions", [], 422),
+    ("GET", "/team", None, 200),
+    ("GET", "/audit?limit=2", None, 200),
+    ("GET", "/audit?limit=0", None, 422),
     ("GET", "/explain?id=a", None, 200),
     ("GET", "/explain?id=x", None, 404),
     ("GET", "/explain", None, 422),
@@ -77,6 +99,18 @@ REQUESTS = [
     ("GET", "/nodes?id=ann&limit=0", None, 422),
     ("GET", "/alerts?status=all", None, 200),
     ("GET", "/alerts?status=some", None, 422),
+    ("GET", "/alerts?q=ann&least=0.1&feature=amount&low=1&high=1e9&order=highest&assignee=-&since=2024", None, 200),
+    ("GET", "/alerts?least=much", None, 422),
+    ("GET", "/alerts.csv?status=all", None, 200),
+    ("GET", "/cases", None, 200),
+    ("GET", "/cases?order=newest&q=ann", None, 200),
+    ("GET", "/cases?limit=0", None, 422),
+    ("GET", "/case?id=a", None, 200),
+    ("GET", "/case?id=x", None, 404),
+    ("GET", "/case", None, 422),
+    ("GET", "/case.html?id=a", None, 200),
+    ("GET", "/case.html?id=x", None, 404),
+    ("GET", "/alerts?status=decided&order=latest", None, 200),
     ("GET", "/statistics", None, 200),
     ("GET", "/about", None, 200),
     ("GET", "/changes", None, 200),

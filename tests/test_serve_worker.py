@@ -12,7 +12,7 @@ from serving import event, working
 from tdlg.exceptions import ParameterError
 from tdlg.live.log import LogError
 from tdlg.serve.http import Limits
-from tdlg.serve.worker import SLICE, BusyError, StoppingError, Worker
+from tdlg.serve.worker import LULL, SLICE, BusyError, StoppingError, Worker
 
 
 @pytest.fixture
@@ -22,8 +22,9 @@ def live():
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still unless it is moved."""
+    """A clock that stands still unless it is moved, where questions need no rest."""
     found = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("tdlg.serve.worker.REST", 0.0)
     monkeypatch.setattr("tdlg.serve.worker.perf_counter", lambda: found.now)
     return found
 
@@ -130,6 +131,31 @@ class TestWorker:
 
         working(live, test)
         assert live.calls == ["ask", "submit"] * 50
+
+    def test_questions_take_a_third_of_the_time_while_events_come(self, live):
+        spent = []
+
+        def question(live):
+            start = time.perf_counter()
+            time.sleep(0.01)
+            spent.append(time.perf_counter() - start)
+
+        async def test(worker):
+            start = time.perf_counter()
+            asked = [asyncio.create_task(worker.ask(question)) for _ in range(30)]
+            for k in range(100):
+                await worker.submit([event(k)])
+                await asyncio.sleep(0.004)
+            share = sum(spent) / (time.perf_counter() - start)
+            await asyncio.sleep(LULL)  # after which the others are answered without a rest
+            start, n = time.perf_counter(), len(spent)
+            await asyncio.gather(*asked)
+            return share, sum(spent[n:]) / (time.perf_counter() - start), n
+
+        share, of_lull, n = working(live, test)
+        assert 0 < n < 30
+        assert 0.1 < share < 0.45
+        assert of_lull > 0.6
 
     def test_answers_leave_when_they_are_durable(self, live):
         answered, label = threading.Event(), live.label

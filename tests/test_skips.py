@@ -35,6 +35,7 @@ def bare(pytester, monkeypatch):
     monkeypatch.setenv("TDLG_DATA", str(pytester.path / "empty"))
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delenv("TDLG_NO_SKIPS", raising=False)
+    monkeypatch.delenv("TDLG_LIGHT", raising=False)
     return pytester
 
 
@@ -44,6 +45,18 @@ def test_skips_are_counted_by_reason(bare):
     result.assert_outcomes(passed=1, skipped=4)
     result.stdout.fnmatch_lines(["*needs PyTorch: make test-heavy installs it"])
     result.stdout.fnmatch_lines(["skipped: 2 need PyTorch, 1 needs real data, 1 needs Chromium"])
+
+
+def test_what_is_there_is_left_to_the_heavy_tests(bare, monkeypatch):
+    (bare.path / "empty" / "edges.csv").touch()
+    monkeypatch.setenv("TDLG_LIGHT", "1")
+    bare.makepyfile("""
+        import pytest
+
+        @pytest.mark.needs("data")
+        def test_data(): pass
+    """)
+    bare.runpytest("-rs").stdout.fnmatch_lines(["*needs real data: make test-heavy runs it"])
 
 
 def test_nothing_is_skipped_where_all_is_there(bare, monkeypatch):
@@ -92,19 +105,7 @@ def test_other_skips_count_and_fail_too(bare, monkeypatch, source):
     result.stdout.fnmatch_lines(["*forbids it: no moon*"])
 
 
-def test_an_expected_failure_is_no_skip(bare, monkeypatch):
-    monkeypatch.setenv("TDLG_NO_SKIPS", "1")
-    bare.makepyfile("import pytest\n@pytest.mark.xfail\ndef test_it(): assert False")
-    bare.runpytest().assert_outcomes(xfailed=1)
-
-
-def test_an_unknown_need_is_an_error(bare):
-    bare.makepyfile("import pytest\n@pytest.mark.needs('moon')\ndef test_it(): pass")
-    result = bare.runpytest()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*needs 'moon'. Known: torch, *"])
-
-
-def test_selecting_no_test_is_an_error(bare):
-    bare.makepyfile("def test_it(): pass")
-    assert bare.runpytest("-m", "needs").ret == pytest.ExitCode.NO_TESTS_COLLECTED
+def test_what_needs_more_than_make_test_installs_is_heavy(bare):
+    bare.makepyfile(SUITE)
+    bare.runpytest("-m", "not heavy").assert_outcomes(passed=1, deselected=4)
+    assert bare.runpytest("-m", "heavy and not needs").ret == pytest.ExitCode.NO_TESTS_COLLECTED

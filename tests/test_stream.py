@@ -266,7 +266,7 @@ class TestLabels:
         return scorer._running.columns(*self.entered(scorer, later), keep=False)
 
     def entered(self, scorer, later):
-        arrived = scorer._reader.arrived(TemporalEdges([1], [3], [self.now + later]))
+        arrived = scorer.reader.arrived(TemporalEdges([1], [3], [self.now + later]))
         return scorer._running.enter(arrived), arrived.own
 
     def test_by_id_count_from_when_they_became_known(self):
@@ -309,7 +309,7 @@ class TestLabels:
             if "e1" in labels:
                 scorer.label("e1", None)
             kept = scorer._running._rings
-            ring = kept.of_node[scorer._nodes.find(1, 0), 0]
+            ring = kept.of_node[scorer.nodes.find(1, 0), 0]
             rings.append(kept.residual[ring, : kept.n_edges[ring]].copy())
         np.testing.assert_array_equal(*rings)
 
@@ -437,7 +437,7 @@ class TestMemory:
             np.testing.assert_allclose(found.columns[:, sums], expected.columns[:, sums], rtol=0, atol=1e-9)
             forgets.forget()
             forgets = StreamScorer.restore(model, forgets.state())
-        n_kept, n_all = (scorer._reader._categories["code"].n_codes for scorer in (forgets, keeps))
+        n_kept, n_all = (scorer.reader._categories["code"].n_codes for scorer in (forgets, keeps))
         assert n_kept < 150
         assert n_all > 200
 
@@ -448,8 +448,8 @@ class TestMemory:
         scorer.update(TemporalEdges(["x"], ["y"], [now]))
         scorer.update(TemporalEdges(["p"], ["q"], [now + 11]))
         scorer.forget()
-        assert scorer._nodes.find("x", 0) is None
-        assert scorer._nodes.find("p", 0) is not None
+        assert scorer.nodes.find("x", 0) is None
+        assert scorer.nodes.find("p", 0) is not None
 
     def test_a_label_of_what_is_forgotten_is_taken_back_without_a_trace(self):
         edges = network()
@@ -599,14 +599,14 @@ class TestEvents:
 
     def test_that_are_refused_or_only_scored_leave_nothing(self):
         scorer, new = self.scorer()
-        before = scorer.n_nodes, scorer._nodes.n_codes, scorer._reader.categories()
+        before = scorer.n_nodes, scorer.nodes.n_codes, scorer.reader.categories()
         bad = [{**as_event(new, 0), "src": f"new {k}", "code": f"new {k}", "label": "none"} for k in range(500)]
         assert len(scorer.read(bad)[1]) == 500
         scorer.read([{**event, "label": None} for event in bad])
         features = {"amount": [1.0, 2.0], "balance": [0.0, 0.0], "kind": ["a", "b"], "code": ["new 1", "new 2"]}
         strangers = TemporalEdges(["x", "y"], ["y", "z"], [1000, 1001], features=features)
         first = scorer.score(strangers)
-        assert (scorer.n_nodes, scorer._nodes.n_codes, scorer._reader.categories()) == before
+        assert (scorer.n_nodes, scorer.nodes.n_codes, scorer.reader.categories()) == before
         np.testing.assert_array_equal(scorer.score(strangers), first)
         np.testing.assert_allclose(scorer.score_update(strangers).values, first, rtol=0, atol=1e-12)
         assert scorer.n_nodes == before[0] + 3

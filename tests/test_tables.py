@@ -148,8 +148,35 @@ def test_text_as_parquet(tmp_path):
     assert edges.features[:, 0].tolist() == [3.2, 1234.5]
     assert edges.n_nodes == 4
     assert scan_edges(target, label="y", features=[]).numbers == ()
-    with pytest.raises(ReadError, match=r"Write it as parquet first. Use `tdlg.io.write_parquet"):
-        scan_edges(path)
+    by_itself = scan_edges(path, label="y", folder=tmp_path)
+    assert by_itself.read(by_itself.blocks(10)[0]).features[:, 0].tolist() == [3.2, 1234.5]
+    assert [file.name[:6] for file in tmp_path.iterdir() if file.is_dir()] == [".tdlg-"]
+    del by_itself
+    assert not [file for file in tmp_path.iterdir() if file.is_dir()]  # the temporary file goes with the edges
+
+
+def test_numbers_in_text_are_the_same_in_memory_and_on_disk(tmp_path):
+    columns = {
+        "whole": ["1", "2"],
+        "decimal": ["1.5", "2"],
+        "gap": ["NA", "7"],
+        "code": ["007", "7"],
+        "comma": ["3,20", "4"],
+        "long": ["9223372036854775807", "1"],
+        "longer": ["99999999999999999999", "1.5"],
+        "word": ["x", "1"],
+    }
+    rows = [
+        "src;dst;time;" + ";".join(columns),
+        *(f"{k};a;{k};" + ";".join(c[k] for c in columns.values()) for k in (0, 1)),
+    ]
+    (path := tmp_path / "x.csv").write_text("\n".join(rows))
+    write_parquet(path, target := tmp_path / "x.parquet")
+    in_memory = read_edges(path, features=list(columns))
+    on_disk = scan_edges(target, features=list(columns), as_text=True)
+    assert [name for name, _ in on_disk.numbers] == [
+        name for name in columns if name not in in_memory.feature_categories
+    ]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from sklearn.metrics import roc_auc_score
 
 from tdlg import LineGraphClassifier, TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, LinkPrediction, TimeOrderedSplit
+from tdlg.judge.trials import EdgeClassification, ForecastClassification, LinkPrediction, TimeOrderedSplit
 
 
 def network(n_edges=1000, n_nodes=50, seed=0, **options):
@@ -132,11 +132,11 @@ class TestLinkPrediction:
             LinkPrediction(TemporalEdges([1, 2], [2, 3], [5, 5])).draw(0)
 
 
-class TestChronologicalClassification:
+class TestForecastClassification:
     def test_the_last_part_is_asked_for(self):
         edges = network()
-        trial = ChronologicalClassification(edges).draw()
-        asked = trial.tests["chronological, frozen"]
+        trial = ForecastClassification(edges).draw()
+        asked = trial.tests["forecast"]
         assert edges.time[trial.train].max() < edges.time[asked].min()
         assert len(trial.train) == 700
         np.testing.assert_array_equal(np.sort(np.concatenate([trial.train, asked])), np.arange(1000))
@@ -145,16 +145,16 @@ class TestChronologicalClassification:
 
     def test_ties_at_the_cut_are_asked_for(self):
         edges = TemporalEdges(range(6), range(1, 7), [0, 1, 5, 5, 5, 9], label=[0, 1, 0, 1, 0, 1])
-        trial = ChronologicalClassification(edges, train_share=0.5).draw()
+        trial = ForecastClassification(edges, train_share=0.5).draw()
         assert trial.train.tolist() == [0, 1]
         with pytest.raises(EdgesError, match="No labelled edge is before the cut"):
-            ChronologicalClassification(edges.with_label([0, 1] * 3)[2:5]).draw()
+            ForecastClassification(edges.with_label([0, 1] * 3)[2:5]).draw()
 
     def test_blocks_learn_from_all_labels_before_them(self):
         edges = network()
-        trial = ChronologicalClassification(edges, prequential=True).draw()
+        trial = ForecastClassification(edges, stream=True).draw()
         assert trial.reveals
-        asked = trial.tests["chronological, prequential"]
+        asked = trial.tests["stream"]
         blocks = trial.blocks(asked, 6)
         assert len(blocks) == 6
         np.testing.assert_array_equal(np.sort(np.concatenate([b.tests[""] for b in blocks])), np.sort(asked))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tdlg.live.outcome import Start, Threshold, saved_start, score_reached
+from tdlg.live.outcome import Start, Threshold, score_reached
 
 DAY = 86_400.0
 
@@ -104,19 +104,6 @@ def test_a_saved_one_goes_on_in_the_same_way():
         assert again.value == whole.value
         again.add(at[k], scores[k])
         whole.add(at[k], scores[k])
-
-
-def test_the_window_of_an_older_version_is_taken_over():
-    rng, whole, again = np.random.default_rng(0), threshold(), threshold()
-    at, scores = times(5000, 1, rng), rng.random(5000)
-    for tick, score in zip(at.tolist(), scores.tolist(), strict=True):
-        whole.add(tick, score)
-    old = {"counts": np.array([0.987, 5000, 0.95, 5000.0]), "ticks": at, "scores": scores}
-    again.restore(old)
-    assert (again.value, saved_start(old).scores, saved_start(old).per_day) == (0.987, [0.95], 5000.0)
-    for found in (whole, again):
-        found.add(2 * DAY, 1.0)  # which begins a part, so that both are computed again
-    assert again.value == whole.value
 
 
 def test_memory_is_bounded():

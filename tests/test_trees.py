@@ -10,7 +10,8 @@ from sklearn.utils.validation import NotFittedError
 
 import tdlg.models.trees
 from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
-from tdlg._kernels.trees import BLOCK_ROWS, MOST_LEAVES
+from tdlg._kernels import MOST_LEAVES
+from tdlg._kernels.trees import BLOCK_ROWS
 from tdlg.models.propagation import SURE
 from tdlg.models.trees import Trees, predict, predict_one_against_rest, predict_proba
 

@@ -8,7 +8,7 @@ import pytest
 from live_payments import EDGES, LABEL_TIME, N_FITTED, OPTIONS, N, classifier
 from tdlg import PropagationClassifier, PropagationRegressor, TemporalEdges, load_model
 from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
-from tdlg.models.propagation import joined_edges
+from tdlg.sampling.index import joined_edges
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

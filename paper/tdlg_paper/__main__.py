@@ -1,4 +1,4 @@
-"""`python -m tdlg_paper [name ...]`: one call of `reproduce`, with its progress on stderr."""
+"""`python -m tdlg_paper [name ...]`: measure what has no row yet, and write the tables and figures into a page."""
 
 from __future__ import annotations
 
@@ -9,41 +9,58 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tdlg.exceptions import TdlgError
+from tdlg_paper import leakage, outliers, payments, ranking, reduced_features
 from tdlg_paper.budget import TRIAL_SECONDS, in_time
 from tdlg_paper.lineup import DATASETS
 from tdlg_paper.recipes import RECIPES
-from tdlg_paper.run import Report, Step, run_recipes
+from tdlg_paper.run import Report, Step, reproduce
+from tdlg_paper.tables import PAGE
 
 __all__ = ["main"]
 
+FOLDER = Path("results")
+OTHERS = {
+    "leakage": "Methods at random and in the order of time, into docs/evaluate.md",
+    "outliers": "Outliers without labels: attacks, a slow scan, random pairs",
+    "payments": "Payments and bans; also by name: handbook, handbook-days, wikipedia-bans",
+    "ranking": "The next partner, by the protocol of the Temporal Graph Benchmark",
+    "reduced-features": "AUC against the number of columns",
+}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the named recipes, by default all, and print the path of the page.
-
-    Parameters
-    ----------
-    arguments
-        Arguments of the command. By default those of the command line.
-
-    Returns
-    -------
-    int
-        0, or 2 with a message on stderr if an argument is invalid.
-    """
-    given = _parser().parse_args(arguments)
+    """Run the named recipes, by default all of the paper; 2 if an argument is invalid, with a message on stderr."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    of_payments = [name for name in given.name if name in payments.DATASETS]
+    recipes = [name for name in given.name if name not in OTHERS and name not in of_payments]
+    usual = given.folder == FOLDER and PAGE.exists()  # else the page is beside the rows
+    page = given.page or (PAGE if usual else given.folder / "reproduction.md")
     try:
-        with _progress() as report:
-            page = run_recipes(
-                given.name or None,
-                given.folder,
-                given.trials,
-                given.datasets,
-                given.protocol,
-                given.again,
-                given.minutes,
-                given.page,
-                report,
-            )
+        if recipes or not given.name:
+            with _progress() as report:
+                reproduce(
+                    recipes or None,
+                    folder=given.folder,
+                    trials=given.trials,
+                    datasets=given.datasets,
+                    protocol=given.protocol,
+                    again=given.again,
+                    minutes=given.minutes,
+                    page=page,
+                    callback=report,
+                )
+        if "payments" in given.name or of_payments:
+            payments.main(given.folder, page, of_payments, given.method, given.again)
+        if "outliers" in given.name:
+            outliers.main(given.folder, page, given.method, given.again)
+        if "ranking" in given.name:
+            ranking.main(given.folder, page)
+        if "reduced-features" in given.name:
+            reduced_features.main(page)
+        if "leakage" in given.name:
+            page = given.page or PAGE.with_name("evaluate.md")
+            leakage.main(given.folder, page, 60 * given.minutes)
     except (TdlgError, ImportError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -52,23 +69,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, RECIPES))
+    titles = {name: recipe.title for name, recipe in RECIPES.items()} | OTHERS
+    width = max(map(len, titles))
     parser = argparse.ArgumentParser(
         prog="python -m tdlg_paper",
-        description="Measure the paper's tables and figures, and write a page that shows them beside the paper's.",
-        epilog="recipes:\n" + "\n".join(f"  {name:{width}}  {recipe.title}" for name, recipe in RECIPES.items()),
+        description="Measure tables and figures, and write them into a page beside the published ones.",
+        epilog="names:\n" + "\n".join(f"  {name:{width}}  {title}" for name, title in titles.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="*", help="recipes, listed below (default: all)")
-    parser.add_argument("--folder", type=Path, default=Path("results"), help="folder of the rows (default: results)")
+    parser.add_argument("name", nargs="*", help="what to measure, listed below (default: all of the paper)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="folder of the rows (default: results)")
+    parser.add_argument("--page", type=Path, help=f"page to write into (default: {PAGE})")
     parser.add_argument("--trials", type=_count, help="number of trials (default: the paper's 10 and 5)")
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help=f"some of {', '.join(DATASETS)} (default: all)")
     parser.add_argument("--protocol", choices=("paper", "notebook"), default="paper", help="default: paper")
-    parser.add_argument("--again", action="store_true", help="delete the rows of these recipes and measure them again")
+    parser.add_argument("--method", help="of payments: only methods whose name has this part, e.g. '37 days'")
+    parser.add_argument("--again", action="store_true", help="measure also what has a row already")
     parser.add_argument(
         "--minutes", type=_minutes, default=TRIAL_SECONDS / 60, help="longest time of a trial (default: 25)"
     )
-    parser.add_argument("--page", type=Path, help="page to write (default: reproduction.md in the folder)")
     return parser
 
 
@@ -89,8 +108,16 @@ def _count(text: str) -> int:
 @contextmanager
 def _progress() -> Iterator[Report]:
     """A progress bar on a terminal; elsewhere one line per step."""
+    last = ""
+
+    def lines(step: Step) -> None:
+        nonlocal last
+        if step.text != last:
+            print(f"[{step.done}/{step.total}] {_described(step)}", file=sys.stderr, flush=True)
+            last = step.text
+
     if not sys.stderr.isatty():
-        yield _lines()
+        yield lines
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -98,27 +125,11 @@ def _progress() -> Iterator[Report]:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("", total=None)
-
-        def report(step: Step) -> None:
-            bar.update(task, completed=step.done, total=step.total, description=_described(step))
-
-        yield report
+        yield lambda step: bar.update(task, completed=step.done, total=step.total, description=_described(step))
 
 
 def _described(step: Step) -> str:
     return f"{step.text} (about {in_time(step.left)} left)" if step.left else step.text
-
-
-def _lines() -> Report:
-    last = ""
-
-    def report(step: Step) -> None:
-        nonlocal last
-        if step.text != last:
-            print(f"[{step.done}/{step.total}] {_described(step)}", file=sys.stderr, flush=True)
-            last = step.text
-
-    return report
 
 
 if __name__ == "__main__":

@@ -25,19 +25,7 @@ DRAWS = 1000
 def split_scores(
     edges: TemporalEdges, setting: PastSetting, seed: int, start: float = VALIDATED, stop: float = 1.0
 ) -> tuple[NDArray[Any], Floats]:
-    """Labels and scores of the edits between two shares of all, from a model fitted on the edits before.
-
-    Parameters
-    ----------
-    edges
-        The edits, sorted by time.
-    setting
-        "forecast", or "stream", in which the labels of scored edits count for later ones.
-    seed
-        Seed for the boosted trees.
-    start, stop
-        Shares of the edits; by default the last 15 %.
-    """
+    """Labels and scores of the edits between two shares of all, from a model fitted on the edits before."""
     first, last = int(start * len(edges)), int(stop * len(edges))
     model = PropagationClassifier(setting=setting, random_state=seed).fit(edges[:first])
     label: NDArray[Any] = np.asarray(edges.label)[first:last]
@@ -45,15 +33,7 @@ def split_scores(
 
 
 def bootstrap_interval(label: NDArray[Any], score: Floats, random_state: int = 0) -> tuple[float, float]:
-    """A 95 % interval of the AUC over samples of the test rows with replacement.
-
-    Parameters
-    ----------
-    label, score
-        One value per test row.
-    random_state
-        Seed for sampling.
-    """
+    """A 95 % interval of the AUC over samples of the test rows with replacement."""
     rng = np.random.default_rng(random_state)
     samples = (rng.integers(0, len(label), len(label)) for _ in range(DRAWS))
     aucs = [roc_auc_score(label[rows], score[rows]) for rows in samples if 0 < label[rows].sum() < len(rows)]

@@ -59,29 +59,6 @@ def expected_line_graph(model: TemporalBlockModel, decay: Decay) -> BlockValues:
 
     It is exact for any number of nodes, and for times that vary. The diagonal of H is not random: it is 2 times k(0).
 
-    Parameters
-    ----------
-    decay
-        The decay of the line graph, with a bandwidth that does not depend on the sampled times: `Gaussian(0.5)`, not
-        `Gaussian(relative=0.1)`.
-
-    Returns
-    -------
-    BlockValues
-        The means, shape (n_kinds, n_kinds). NaN for a block without two distinct nodes.
-
-    Notes
-    -----
-    An edge with e_c ends in community c, of size s_c, has a given node of it with probability e_c / s_c. So two edges
-    share the sum over c of e_c e'_c / s_c nodes on average, for instance 8 / n if both are within the same half of n
-    nodes. This is multiplied by the mean of the decay between the two periods: gamma in the paper (also written lambda
-    there). Between times N(m1, v1) and N(m2, v2) a Gaussian of bandwidth s has the mean
-
-        s / sqrt(s^2 + v1 + v2) * exp(-(m1 - m2)^2 / (2 (s^2 + v1 + v2))).
-
-    The product is the Kronecker product of the paper, with the factors in the other order, because `kinds` are sorted
-    by period first.
-
     Examples
     --------
     A distance in time of 2 and a bandwidth of 1:
@@ -109,28 +86,6 @@ def expected_node_embeddings(
 
     Each entry is for a node and an edge without that node, as in the paper's proof. It is exact for any number of
     nodes, and for times that vary.
-
-    Parameters
-    ----------
-    decay
-        The same as for `expected_line_graph`.
-    aggregate
-        "mean" for the mean of the rows of a node's edges, provided that it has edges; "sum" for their sum.
-
-    Returns
-    -------
-    BlockValues
-        The means, shape (n_communities, n_kinds). A kind without edges has the values of one additional edge. NaN if
-        every possible edge of the kind contains the node, or if the node can have no edges to average.
-
-    Notes
-    -----
-    An edge f from the node to some node w contributes the decay if w is an end of the column's edge e, else 0. The
-    edges of each kind other than e contain the node with a known probability, and w is any other node of its
-    community: this gives the sum. For the mean, the number of edges of a kind that a node has is divided by its total
-    number of edges, D, a sum of independent binomials; its mean follows from E[1 / (1 + D)] = the integral of
-    E[z^D] over z from 0 to 1. As n grows, the means tend to 2 / n times the paper's matrix, and the sums to 2 degree
-    times as much.
 
     Examples
     --------

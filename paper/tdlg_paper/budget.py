@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from tdlg.edges import TemporalEdges
-from tdlg.judge.methods import Method
-from tdlg.judge.results import read_results
-from tdlg_paper.baselines.node_vectors import EdgeVectorMethod
+from tdlg.judge.run import read_results, settings_of
+from tdlg_paper.baselines.vectors import EdgeVectorMethod
 from tdlg_paper.published import paper_datasets
 from tdlg_paper.recipes import Run
 
@@ -59,18 +58,8 @@ EPOCHS = re.compile(r"\bepochs=(\d+)")  # in the settings of a row
 # ---- epochs
 
 
-def within_budget(method: Method, edges: TemporalEdges, seconds: float = TRIAL_SECONDS) -> Method:
-    """The method with as many of its epochs as fit into a time, at least one, estimated from the first epoch.
-
-    Parameters
-    ----------
-    method
-        A method; one without several epochs is returned as it is.
-    edges
-        The edges to learn from.
-    seconds
-        The longest time that learning may take.
-    """
+def within_budget(method: Any, edges: TemporalEdges, seconds: float = TRIAL_SECONDS) -> Any:
+    """The method with as many of its epochs as fit into a time, at least one, estimated from the first epoch."""
     epochs = method.get_params().get("epochs", 1)
     if epochs == 1 or not isinstance(method, EdgeVectorMethod):
         return method
@@ -80,23 +69,15 @@ def within_budget(method: Method, edges: TemporalEdges, seconds: float = TRIAL_S
     return method if possible >= epochs else _with_epochs(method, possible)
 
 
-def as_measured(method: Method, settings: Iterable[str]) -> Method | None:
-    """The method as the rows of a file have it: with all its epochs or with fewer; None if there are no such rows.
-
-    Parameters
-    ----------
-    method
-        The method with all its epochs.
-    settings
-        The settings of the rows that have the name of the method.
-    """
+def as_measured(method: Any, settings: Iterable[str]) -> Any:
+    """The method as the rows of a file have it: with all its epochs or with fewer; None if there are no such rows."""
     kept = set(settings)
-    if method.settings in kept:
+    if settings_of(method) in kept:
         return method
     numbers = {int(match[1]) for match in map(EPOCHS.search, kept) if match}
     most = method.get_params().get("epochs", 1)
     fewer = [_with_epochs(method, number) for number in sorted(numbers, reverse=True) if number < most]
-    return next((one for one in fewer if one.settings in kept), None)
+    return next((one for one in fewer if settings_of(one) in kept), None)
 
 
 def in_epochs(number: int) -> str:
@@ -104,13 +85,13 @@ def in_epochs(number: int) -> str:
     return "1 epoch" if number == 1 else f"{number} epochs"
 
 
-def quick(method: Method) -> Method:
+def quick(method: Any) -> Any:
     """The method with one epoch, to compile what it needs."""
     return _with_epochs(method, 1) if "epochs" in method.get_params() else method
 
 
-def _with_epochs(method: Method, epochs: int) -> Method:
-    fewer: Method = clone(method).set_params(epochs=epochs)
+def _with_epochs(method: Any, epochs: int) -> Any:
+    fewer: Any = clone(method).set_params(epochs=epochs)
     return fewer
 
 
@@ -118,15 +99,7 @@ def _with_epochs(method: Method, epochs: int) -> Method:
 
 
 def seconds_per_trial(run: Run, path: Path) -> float:
-    """Estimate the seconds of one trial: from rows of the same run, else of its method elsewhere, else as usual.
-
-    Parameters
-    ----------
-    run
-        The run.
-    path
-        The file of rows of its recipe, whether it is there or not.
-    """
+    """Estimate the seconds of one trial: from rows of the same run, else of its method elsewhere, else as usual."""
     rows = _rows(run, path)
     here = [row for row in rows if row["dataset"] == run.dataset]
     n_edges = paper_datasets()[run.dataset]["n_edges"]
@@ -146,17 +119,11 @@ def _rows(run: Run, path: Path) -> list[dict[str, Any]]:
     method = run.build()
     rows = found.filter(method=method.name).to_dicts()
     measured = as_measured(method, (row["settings"] for row in rows))
-    return [] if measured is None else [row for row in rows if row["settings"] == measured.settings]
+    return [] if measured is None else [row for row in rows if row["settings"] == settings_of(measured)]
 
 
 def rows_in(path: Path) -> pl.DataFrame | None:
-    """The rows of a file, which is read again only after it changed; None if it does not exist.
-
-    Parameters
-    ----------
-    path
-        The csv file.
-    """
+    """The rows of a file, which is read again only after it changed; None if it does not exist."""
     if not path.exists():
         return None
     found = path.stat()

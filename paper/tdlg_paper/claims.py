@@ -42,15 +42,7 @@ class Check(NamedTuple):
 
 
 def verdicts(results: Results, claims: Iterable[Callable[[Results], Verdict]] | None = None) -> list[Verdict]:
-    """Decide every claim.
-
-    Parameters
-    ----------
-    results
-        The rows.
-    claims
-        The claims to decide. By default `CLAIMS`.
-    """
+    """Decide every claim."""
     return [claim(results) for claim in (CLAIMS if claims is None else claims)]
 
 

@@ -18,13 +18,7 @@ OFF = ("degree", "scatter-gather", "temp-cycle", "lc-cycle")  # which say nothin
 
 
 def graph_columns(edges: TemporalEdges) -> NDArray[np.float64]:
-    """Statistics of the amounts, times and neighbours of both ends, and fans, in windows of 1, 7 and 30 days.
-
-    Parameters
-    ----------
-    edges
-        Payments sorted by time, with datetimes and the feature "amount". The preprocessor uses no labels.
-    """
+    """Statistics of the amounts, times and neighbours of both ends, and fans, in windows of 1, 7 and 30 days."""
     table = graph_table(edges)
     batches = [np.ascontiguousarray(table[first : first + BATCH]) for first in range(0, len(table), BATCH)]
     windows = []

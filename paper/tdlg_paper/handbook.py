@@ -115,17 +115,7 @@ class Method:
 
 
 def week(edges: TemporalEdges, fold: int, days: int | None = None) -> tuple[Week, NDArray[np.int64]]:
-    """Give a fold of the book's protocol, and the labels of its test rows, which are the same for any number of days.
-
-    Parameters
-    ----------
-    edges
-        All payments, sorted by time, with datetimes and labels.
-    fold
-        Number of the fold, from 0 to 3.
-    days
-        Number of days whose payments are given, up to the end of the test days. By default all.
-    """
+    """Give a fold of the book's protocol, and the labels of its test rows, which are the same for any number of days."""
     start = STARTS[fold] + (TRAIN + DELAY) * DAY
     end = start + TEST * DAY
     before = edges[: int(np.searchsorted(edges.time, end))]
@@ -153,15 +143,7 @@ def _test_rows(edges: TemporalEdges, start: np.datetime64) -> Positions:
 
 
 def measures(week: Week, label: NDArray[Any], score: Floats) -> dict[str, float]:
-    """AUC, average precision and card precision of the scores of the test rows.
-
-    Parameters
-    ----------
-    week, label
-        A fold and the labels of its test rows.
-    score
-        One score per test row.
-    """
+    """AUC, average precision and card precision of the scores of the test rows."""
     day = ((week.edges.time[week.test] - week.start) // DAY).astype(np.int64)
     return {
         "auc": float(roc_auc_score(label, score)),
@@ -174,13 +156,6 @@ def card_precision(customer: NDArray[Any], day: Positions, label: NDArray[Any], 
     """Compute the share of defrauded customers among the k with the highest score of a day, as a mean over the days.
 
     A customer found on a day leaves the later days.
-
-    Parameters
-    ----------
-    customer, day, label, score
-        One value per payment.
-    k
-        Number of customers per day, by default 100.
 
     Examples
     --------
@@ -213,11 +188,6 @@ def book_columns(edges: TemporalEdges) -> Floats:
     These are the amount, weekend, night; number and mean amount of the customer's payments in the last 1, 7 and 30 days,
     with the payment itself; and number and fraud rate of the terminal's payments in the 1, 7 and 30 days that ended seven
     days ago.
-
-    Parameters
-    ----------
-    edges
-        Payments sorted by time, with datetimes and the feature "amount". Missing labels are not used.
     """
     seconds = edges.time.astype("datetime64[s]").astype(np.int64)
     amount = np.asarray(edges.features, float)[:, edges.feature_names.index("amount")]
@@ -235,13 +205,7 @@ def book_columns(edges: TemporalEdges) -> Floats:
 
 
 def pandas_columns(edges: TemporalEdges) -> Floats:
-    """Make the same columns with the rolling windows of pandas.
-
-    Parameters
-    ----------
-    edges
-        The same as for `book_columns`.
-    """
+    """Make the same columns with the rolling windows of pandas."""
     import pandas as pd
 
     amount = np.asarray(edges.features)[:, edges.feature_names.index("amount")]
@@ -300,17 +264,7 @@ class _Windows:
 def on_columns(
     days: int | None, learner: Callable[[int], Any], *makers: Columns
 ) -> Callable[[Week], tuple[Floats, float]]:
-    """Columns of the last days before the delay, under a learner that is made for a number of rows.
-
-    Parameters
-    ----------
-    days
-        Number of days of payments to train on; None for all.
-    learner
-        Makes a classifier of scikit-learn's form.
-    makers
-        Functions that make columns of payments.
-    """
+    """Columns of the last days before the delay, under a learner that is made for a number of rows."""
 
     def score(week: Week) -> tuple[Floats, float]:
         clock = process_time()
@@ -384,7 +338,11 @@ METHODS = {
     "snapml's graph features and the book's columns, our boosting, 30 days": Method(
         on_columns(30, our_boosting, graph_columns, book_columns), "none", "snapml"
     ),
-    OURS: Method(stream, "which columns compare amounts and how late labels decay, looking at the first fold"),
+    OURS: Method(
+        stream,
+        "which columns compare amounts and how late labels decay, looking at the first fold; bins of trees and columns "
+        "of the unusual, looking at the first and the third fold",
+    ),
 }
 BY_DAYS = {  # methods that all see the same days
     "the book's columns, our boosting": Method(on_columns(None, our_boosting, book_columns), "none"),

@@ -129,21 +129,6 @@ def effective_resistances(edges: TemporalEdges, *, tol: float = 0.1, random_stat
     Laplacian system, solved by conjugate gradients. Both (P q)_e^2, whose mean is the resistance r, and (q - P q)_e^2, whose
     mean is 1 - r, enter: so values stay within 0 and 1, and are exact at both ends.
 
-    Parameters
-    ----------
-    edges
-        The edges, n_edges of them.
-    tol
-        The approximate relative standard error of each value; 2 / tol^2 systems are solved. It has no effect for graphs of
-        at most 2000 nodes.
-    random_state
-        Seed for the random signs.
-
-    Returns
-    -------
-    resistances
-        The resistances, between 0 and 1, shape (n_edges,).
-
     Examples
     --------
     A triangle with a tail:

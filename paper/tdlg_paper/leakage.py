@@ -1,9 +1,4 @@
-"""How much an evaluation that uses the future overstates: the same methods evaluated at random and in the order of time.
-
-`python -m tdlg_paper.leakage results/leakage.csv docs/evaluation-without-leakage.md docs/images/questions.png [MINUTES]`
-measures what is not in the file yet, writes the table into the page, and draws the picture. MINUTES is the longest time for
-learning in one trial, 25 by default.
-"""
+"""How much an evaluation that uses the future overstates: the same methods evaluated at random and in the order of time."""
 
 from __future__ import annotations
 
@@ -15,56 +10,40 @@ from typing import TYPE_CHECKING, Any
 from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ReadError
 from tdlg.judge.methods import make_method
-from tdlg.judge.results import read_results, summarise
-from tdlg.judge.run import evaluate
-from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, Task
+from tdlg.judge.run import evaluate, read_results, summarise
+from tdlg.judge.trials import EdgeClassification, ForecastClassification, Task
 from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, trial_seconds, within_budget
+from tdlg_paper.figures import question_bars
 from tdlg_paper.lineup import LINEUP, Entry
-from tdlg_paper.plots import question_bars
+from tdlg_paper.tables import NOT_RUN, table, write_sections
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["leakage_table", "run_leakage", "write_table"]
+__all__ = ["leakage_table", "main", "run_leakage"]
 
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
 METHODS = ("tdlg", "label-rates", "propagation")
 COMPARED = [entry for entry in LINEUP if entry.kind in ("prior method", "further method")]  # once, in the order of time
 TASKS: dict[str, tuple[Callable[[TemporalEdges], Task], int]] = {  # with the number of trials
     "random": (EdgeClassification, 3),
-    "frozen": (ChronologicalClassification, 1),
-    "prequential": (lambda edges: ChronologicalClassification(edges, prequential=True), 1),
+    "forecast": (ForecastClassification, 1),
+    "stream": (lambda edges: ForecastClassification(edges, stream=True), 1),
 }
-NAMES = {
-    "edge classification": "random",
-    "chronological, frozen": "frozen",
-    "chronological, prequential": "prequential",
-}
-BEGIN, END = "<!-- table -->\n", "<!-- /table -->"
+NAMES = {"edge classification": "random", "forecast": "forecast", "stream": "stream"}
 SHOWN = {"TDLG": "the paper's rows", "label rates": "label rates", "propagation": "propagation"}
 QUESTIONS = {
     "edge classification": "labels missing at random",
-    "chronological, frozen": "labels end, then forecast",
-    "chronological, prequential": "labels come as time goes on",
+    "forecast": "labels end, then forecast",
+    "stream": "labels come as time goes on",
 }
 
 
 def run_leakage(
     path: Path, callback: Callable[[str], None] | None = None, seconds: float = TRIAL_SECONDS
 ) -> pl.DataFrame:
-    """Run what is not in the file yet; escorts as the bipartite network that it is.
-
-    Parameters
-    ----------
-    path
-        The csv file of rows.
-    callback
-        Called with a description of what is about to run.
-    seconds
-        The longest time for learning in one trial; methods that would take longer have fewer epochs.
-    """
+    """Run what is not in the file yet; escorts as the bipartite network that it is."""
     tell = callback or (lambda step: None)
     edges = {name: load_dataset(name, bipartite=name == "escorts" or None) for name in DATASETS if is_available(name)}
     for dataset in edges:
@@ -74,9 +53,9 @@ def run_leakage(
                 evaluate(method, make_task(edges[dataset]), trials, dataset=dataset, path=path, any_version=True)
     for entry in sorted(COMPARED, key=lambda entry: trial_seconds(entry.key, 1)):
         for dataset in edges:
-            tell(f"{dataset}, frozen, {entry.key}")
+            tell(f"{dataset}, forecast, {entry.key}")
             try:
-                _run_compared(entry, dataset, ChronologicalClassification(edges[dataset]), path, seconds)
+                _run_compared(entry, dataset, ForecastClassification(edges[dataset]), path, seconds)
             except ImportError as error:
                 tell(f"{entry.key}: not run ({error})")
     return read_results(path)
@@ -90,20 +69,16 @@ def _run_compared(entry: Entry, dataset: str, task: Task, path: Path, seconds: f
     evaluate(chosen, task, 1, dataset=dataset, path=path, any_version=True)
 
 
-def leakage_table(rows: pl.DataFrame) -> str:
-    """The table of the page, in markdown: AUC in per cent, with the epochs if there were fewer; "not run" without a row."""
+def leakage_table(rows: pl.DataFrame) -> list[str]:
+    """AUC in per cent, with the epochs if there were fewer; "not run" without a row."""
     found = {(row["dataset"], NAMES[row["task"]], _method_of(row)): row for row in summarise(rows).to_dicts()}
-    lines = [
-        "| | " + " | ".join(f"{dataset}" for dataset in DATASETS) + " |",
-        "|---|" + "---|" * len(DATASETS),
-    ]
+    lines = []
     for task in TASKS:
-        compared = {entry.name: entry.name for entry in COMPARED} if task == "frozen" else {}
+        compared = {entry.name: entry.name for entry in COMPARED} if task == "forecast" else {}
         for method, shown in (SHOWN | compared).items():
             cells = [found.get((dataset, task, method)) for dataset in DATASETS]
-            values = ["not run" if cell is None else _shown(cell) for cell in cells]
-            lines.append(f"| {task}, {shown} | " + " | ".join(values) + " |")
-    return "\n".join(lines)
+            lines.append((f"{task}, {shown}", *(NOT_RUN if cell is None else _shown(cell) for cell in cells)))
+    return table(("", *DATASETS), lines)
 
 
 def _method_of(row: dict[str, Any]) -> str:
@@ -118,20 +93,8 @@ def _shown(cell: dict[str, Any]) -> str:
     return f"{100 * cell['mean']:.1f}" + (f" ({in_epochs(int(epochs[1]))})" if epochs else "")
 
 
-def write_table(page: Path, table: str) -> None:
-    """Put the table between the marks of the page."""
-    head, mark, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (mark and end):
-        raise ReadError(f"{page} has no place for the table: a line {BEGIN.strip()!r} and a line {END!r}.")
-    new = page.with_suffix(".new")
-    new.write_text(f"{head}{mark}{table}\n{end}{tail}", encoding="utf-8")
-    new.replace(page)
-
-
-if __name__ == "__main__":
-    rows_file, page_file, picture_file = map(Path, sys.argv[1:4])
-    longest = 60 * float(sys.argv[4]) if len(sys.argv) > 4 else TRIAL_SECONDS
-    measured = run_leakage(rows_file, lambda step: print(step, file=sys.stderr, flush=True), longest)
-    write_table(page_file, leakage_table(measured))
-    question_bars(summarise(measured), QUESTIONS, SHOWN).savefig(picture_file, dpi=130)
+def main(folder: Path, page: Path, seconds: float = TRIAL_SECONDS) -> None:
+    """Measure what is missing, write the table into the page, and draw the picture beside it."""
+    rows = run_leakage(folder / "leakage.csv", lambda step: print(step, file=sys.stderr, flush=True), seconds)
+    write_sections(page, {"leakage": leakage_table(rows)})
+    question_bars(summarise(rows), QUESTIONS, SHOWN).savefig(page.parent / "images" / "questions.png", dpi=130)

@@ -72,15 +72,7 @@ LINEUP = (
 
 
 def entries(task: str, *, selected: bool = False) -> tuple[Entry, ...]:
-    """Give the methods that have a line in the table of a task.
-
-    Parameters
-    ----------
-    task
-        `EDGE`, `INTERPOLATIVE` or `EXTRAPOLATIVE`.
-    selected
-        Whether to leave out methods that the paper's figures of single data sets leave out. False by default.
-    """
+    """Give the methods that have a line in the table of a task."""
     if task == EDGE:
         kept = [entry for entry in LINEUP if entry.key != "edgebank"]
     else:

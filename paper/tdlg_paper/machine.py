@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import platform
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,29 +12,16 @@ from time import perf_counter, process_time
 
 from tdlg import __version__
 
-__all__ = ["QUIET", "Session", "Watch", "read_sessions", "write_session"]
+__all__ = ["QUIET", "Session", "Watch"]
 
 QUIET = 0.1  # largest share of the cores that other processes may have taken for measured seconds to count as fair
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run of a recipe that added rows.
+    """One run of a recipe that added rows: on which machine, with which versions, beside how much other work.
 
-    Attributes
-    ----------
-    recipe
-        Its name.
-    started
-        When, in UTC.
-    rows
-        How many rows it added.
-    others
-        The share of the machine's cores that other processes took meanwhile; empty if the system does not report it.
-    processor, cores, threads, memory_gib, system
-        The machine, and the number of threads for products.
-    python, numpy, scipy, sklearn, numba, tdlg
-        Versions.
+    `others` is the share of the machine's cores that other processes took meanwhile; empty if the system does not report it.
     """
 
     recipe: str
@@ -66,13 +52,7 @@ class Session:
 
 
 class Watch:
-    """Measures wall time, the CPU time of this process with its children, and that of all, from the start of a recipe.
-
-    Parameters
-    ----------
-    recipe
-        The name that the session is kept under.
-    """
+    """Measures wall time, the CPU time of this process with its children, and that of all, from the start of a recipe."""
 
     def __init__(self, recipe: str) -> None:
         self._clock, self._own, self._all = perf_counter(), _own_seconds(), _busy_seconds()
@@ -104,24 +84,6 @@ class Watch:
             return ""
         foreign = (busy - self._all) - (_own_seconds() - self._own)
         return f"{min(max(foreign / elapsed / (os.cpu_count() or 1), 0.0), 1.0):.2f}"
-
-
-def read_sessions(path: Path) -> list[Session]:
-    """Read the sessions of a file; an empty list if the file does not exist yet."""
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [Session(**row) for row in csv.DictReader(file)]
-
-
-def write_session(path: Path, session: Session) -> None:
-    """Add a session to the file, or replace the earlier state of the same session."""
-    sessions = {known.key: known for known in read_sessions(path)} | {session.key: session}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Session)], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(known) for known in sessions.values())
 
 
 def _own_seconds() -> float:

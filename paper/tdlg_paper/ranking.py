@@ -1,7 +1,7 @@
 """The next partner, ranked by the protocol of the Temporal Graph Benchmark: rows for results/ranking.csv.
 
-`python -m tdlg_paper.ranking` measures what is not yet in ranking.csv, ranking-links.csv and ranking-memory.csv of the
-folder results, each row in a process of its own, and writes the tables into docs/ranking.md. How the settings were chosen,
+`python -m tdlg_paper ranking` measures what is not yet in ranking.csv, ranking-links.csv and ranking-memory.csv of the
+folder results, each row in a process of its own, and writes the tables into docs/results.md. How the settings were chosen,
 of which some were revised after test results had been seen, is said there. The rows are of the test part. A ranker
 is fitted to the training part, and then knows what happened as it happens. Seconds are processor time on one core. If the
 package py-tgb can be imported (`pip install --no-deps py-tgb`), its evaluator gives the MRR.
@@ -9,12 +9,11 @@ package py-tgb can be imported (`pip install --no-deps py-tgb`), its evaluator g
 
 from __future__ import annotations
 
-import csv
 import resource
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
@@ -22,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from time import process_time
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,18 +35,16 @@ from tdlg.judge.ranking import (
     RankingMetrics,
     RankingTask,
     rank_of_true,
-    tgb_negatives,
     true_ranks,
     true_scores,
 )
 from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import edge_index
-from tdlg_paper.leakage import write_table
-from tdlg_paper.machine import Watch, write_session
+from tdlg_paper.machine import Watch
+from tdlg_paper.rows import keep_row, read_rows
+from tdlg_paper.tables import NOT_RUN, table, write_sections
 
-__all__ = ["LinksRow", "MemoryRow", "Row", "read_rows", "run_ranking", "tables"]
-
-Kind = TypeVar("Kind", bound="Row | LinksRow | MemoryRow")
+__all__ = ["LinksRow", "MemoryRow", "Row", "main", "run_ranking", "sections"]
 
 Floats = NDArray[np.float64]
 
@@ -55,34 +52,20 @@ SEEDS = (0, 1, 2)
 LINKS = 100  # pairs of which the share that comes true is measured
 HORIZON = 0.01  # the next edges that count, as a share of all; or all of the test part
 SYNTHETIC, NEW_SHARES = 2_000_000, (0.1, 1.0)  # edges of the networks whose memory is measured, and shares of new pairs
-LARGE = {
-    "review": 4_873_540,
-    "coin": 22_809_486,
-    "comment": 44_314_507,
-    "flight": 67_169_570,
-}  # edges of TGB's data sets
-FOLDER, PAGE = Path("results"), Path("docs/ranking.md")
+METHODS = ("edgebank", "recency", "trees")
+COSTS = ("fit_seconds", "query_milliseconds", "peak_bytes")
+BATCHES = "MRR, batches of 200"
 
 
 @dataclass(frozen=True)
 class Row:
     """One ranker on one data set; NaN where a measure was not taken.
 
-    Attributes
-    ----------
-    dataset, method, seed
-        What was done. "tgbl-uci" is collegemsg as TGB has it: receivers are other nodes than senders, and the negatives
-        are those of TGB's generator.
-    mrr, hits_1, hits_3, hits_10, batch_mrr
-        On the test part, each edge known to all strictly later ones; and where edges become known in batches of 200.
-    evaluator
-        What computed `mrr`: "py-tgb" with its version, or "tdlg", which agrees with it.
-    new_pairs, new_mrr
-        The share of the test edges whose pair did not occur before, and the MRR of these.
-    fit_seconds, query_milliseconds, peak_bytes
-        Processor time of `fit` and of one query; the most memory that the process had, from loading the data on.
-    n_queries, n_candidates
-        The number of edges ranked, and of the candidates of each.
+    "tgbl-uci" is collegemsg as TGB has it: receivers are other nodes than senders, and the negatives are those of TGB's
+    generator. The ranks are of the test part, each edge known to all strictly later ones, or in batches of 200
+    (`batch_mrr`); `evaluator` is what computed the MRR: "py-tgb" with its version, or "tdlg", which agrees with it.
+    `new_mrr` is that of the test edges whose pair did not occur before. Seconds are processor time; the memory is the most
+    that the process had, from loading the data on.
     """
 
     dataset: str
@@ -103,17 +86,17 @@ class Row:
     n_candidates: int
     version: str
 
+    @property
+    def key(self) -> Any:
+        """What was measured."""
+        return self.dataset, self.method, self.seed
+
 
 @dataclass(frozen=True)
 class LinksRow:
     """The 100 pairs that `top` ranks first, fitted to the training and the validation part as `tdlg links` would be.
 
-    Attributes
-    ----------
-    dataset, method, seed
-        What was done.
-    soon, later
-        The share of the pairs that occurs among the next 1 % of the edges, and in the test part.
+    `soon` and `later` are the shares of the pairs that occur among the next 1 % of the edges, and in the test part.
     """
 
     dataset: str
@@ -123,23 +106,15 @@ class LinksRow:
     later: float
     version: str
 
+    @property
+    def key(self) -> Any:
+        """What was measured."""
+        return self.dataset, self.method, self.seed
+
 
 @dataclass(frozen=True)
 class MemoryRow:
-    """What a ranker needs to know a synthetic network.
-
-    Attributes
-    ----------
-    new_share
-        The share of the edges whose pair did not occur before.
-    n_edges, n_nodes
-        The size of the network.
-    edges_bytes, state_bytes
-        Bytes of the edges in the order of time, and of the running state after all of them.
-    peak_bytes
-        The most memory that the process had after it made the network and then asked about the last time, above what it
-        had before.
-    """
+    """What a ranker needs to know a synthetic network: bytes of its edges, of its state, and at the peak."""
 
     new_share: float
     n_edges: int
@@ -148,6 +123,11 @@ class MemoryRow:
     state_bytes: float
     peak_bytes: float
     version: str
+
+    @property
+    def key(self) -> Any:
+        """What was measured."""
+        return self.new_share
 
 
 DATASETS: dict[str, Callable[[], RankingTask]] = {
@@ -163,42 +143,58 @@ def _as_tgbl_uci(edges: TemporalEdges) -> RankingTask:
     return RankingTask(edges, tgb_negatives(RankingTask(edges)))
 
 
-def read_rows(path: Path, kind: type[Kind]) -> list[Kind]:
-    """The rows that were measured, of one of the two kinds."""
-    types = {field.name: {"str": str, "int": int, "float": float}[str(field.type)] for field in fields(kind)}
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        return [kind(**{name: types[name](value) for name, value in line.items()}) for line in csv.DictReader(file)]
+def tgb_negatives(
+    task: RankingTask, n_negatives: int = 1000, strategy: Literal["hist_rnd", "rnd"] = "hist_rnd"
+) -> dict[tuple[Any, Any, Any], NDArray[Any]]:
+    """Negatives for the last two parts of a task, sampled step by step as TGB's generator does: same seed, same negatives.
+
+    With "hist_rnd", TGB's choice for tgbl-uci, up to half of them are destinations of the same source in the training part.
+    """
+    rng = np.random.RandomState(42)  # the generator and the seed that TGB uses
+    dst = task.edges.dst
+    everyone = np.arange(dst.min(), dst.max() + 1) if dst.dtype.kind in "iu" else np.unique(dst)
+    train = task.part("train")
+    history = _by_key(train.src.tolist(), train.dst) if strategy == "hist_rnd" else {}
+    found: dict[tuple[Any, Any, Any], NDArray[Any]] = {}
+    for part in (task.part("val"), task.part("test")):
+        sources, times = part.src.tolist(), part.time.tolist()
+        true = _by_key(zip(sources, times, strict=True), part.dst)
+        for src, own, time in zip(sources, part.dst.tolist(), times, strict=True):
+            hidden = np.asarray(true[src, time])
+            met = np.asarray(history.get(src, []), everyone.dtype)
+            old = np.setdiff1d(met, hidden)
+            old = rng.choice(old, min(n_negatives // 2, len(old)), replace=False) if len(met) else old
+            new = np.setdiff1d(everyone, np.concatenate([hidden, met]))
+            n_new = n_negatives - len(old)
+            new = new if n_new > len(new) else rng.choice(new, n_new, replace=False)
+            found[src, own, time] = np.concatenate([old, new])
+    return found
+
+
+def _by_key(keys: Iterable[Any], values: NDArray[Any]) -> dict[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for key, value in zip(keys, values.tolist(), strict=True):
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def run_ranking(
     folder: Path, tell: Callable[[str], None] = lambda step: None, apart: bool = True
 ) -> tuple[list[Row], list[LinksRow], list[MemoryRow]]:
-    """Measure what is not in the files yet.
-
-    Parameters
-    ----------
-    folder
-        The folder of ranking.csv, ranking-links.csv and ranking-memory.csv.
-    tell
-        Called with a description of what is about to run.
-    apart
-        Whether each row is measured in a process of its own, whose memory is then that of the row alone. True by default.
-    """
+    """Measure what is not in the files yet."""
     rows, links, memory = (folder / name for name in ("ranking.csv", "ranking-links.csv", "ranking-memory.csv"))
     for path, kind, measure, without in ((links, LinksRow, _measure_links, SOURCE), (rows, Row, _measure, {})):
-        done = {tuple(asdict(row)[name] for name in ("dataset", "method", "seed")) for row in read_rows(path, kind)}
+        done = {row.key for row in read_rows(path, kind)}  # type: ignore[attr-defined]
         for dataset in DATASETS:
             for method, seed in _methods():
                 known = (dataset, method, seed) in done or dataset in without
                 if not known and is_available(SOURCE.get(dataset, dataset)):
                     tell(f"{path.name}: {dataset}, {method}, seed {seed}")
-                    _append(path, _run(apart, measure, dataset, method, seed))
+                    keep_row(path, _run(apart, measure, dataset, method, seed))
     for share in NEW_SHARES:
         if share not in [row.new_share for row in read_rows(memory, MemoryRow)]:
             tell(f"{memory.name}: {share:.0%} of the pairs are new")
-            _append(memory, _run(apart, _measure_memory, share))
+            keep_row(memory, _run(apart, _measure_memory, share))
     return read_rows(rows, Row), read_rows(links, LinksRow), read_rows(memory, MemoryRow)
 
 
@@ -306,23 +302,18 @@ def _measure_memory(new_share: float, n_edges: int = SYNTHETIC, n_nodes: int = S
     return MemoryRow(new_share, n_edges, edges.n_nodes, of_edges, of_state, _peak_bytes() - before, __version__)
 
 
-def _append(path: Path, row: Row | LinksRow | MemoryRow) -> None:
-    is_new = not path.exists()
-    values = asdict(row)
-    with path.open("a", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, values, lineterminator="\n")
-        if is_new:
-            writer.writeheader()
-        writer.writerow({k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in values.items()})
+# ---- the tables
 
 
-# ---- the page
-
-
-def tables(rows: list[Row], links: list[LinksRow], memory: list[MemoryRow]) -> str:
-    """The tables of docs/ranking.md, in markdown."""
-    parts = _ranking_lines(rows), _link_lines(links), _new_lines(rows), _cost_lines(rows), _memory_lines(memory)
-    return "\n\n".join("\n".join(lines) for lines in parts)
+def sections(rows: list[Row], links: list[LinksRow], memory: list[MemoryRow]) -> dict[str, list[str]]:
+    """The sections of the page that show the rows."""
+    return {
+        "ranking": _ranking(rows),
+        "ranking-links": _links(links),
+        "ranking-new": _new_pairs(rows),
+        "ranking-cost": _cost(rows),
+        "ranking-memory": _memory(memory),
+    }
 
 
 Judged = TypeVar("Judged", Row, LinksRow)
@@ -335,64 +326,65 @@ def _of(rows: list[Judged], dataset: str, method: str) -> list[Judged]:
 def _value(rows: Sequence[Row | LinksRow], name: str, digits: int = 4) -> str:
     values = [getattr(row, name) for row in rows]
     if not values or any(map(isnan, values)):
-        return "-" if values else "not run"
+        return "-" if values else NOT_RUN
     spread = f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""
     return f"{mean(values):.{digits}f}{spread}"
 
 
-def _ranking_lines(rows: list[Row]) -> Iterator[str]:
-    yield "| data set | method | MRR | hits@1 | hits@3 | hits@10 | MRR, batches of 200 |"
-    yield "|---|---|---|---|---|---|---|"
+def _ranking(rows: list[Row]) -> list[str]:
+    names = {"mrr": "MRR", "hits_1": "hits@1", "hits_3": "hits@3", "hits_10": "hits@10", "batch_mrr": BATCHES}
+    lines = [
+        (dataset, method, *(_value(_of(rows, dataset, method), name) for name in names))
+        for dataset in DATASETS
+        for method in METHODS
+    ]
+    return table(("data set", "method", *names.values()), lines, left=2)
+
+
+def _links(rows: list[LinksRow]) -> list[str]:
+    lines = []
     for dataset in DATASETS:
-        for method in ("edgebank", "recency", "trees"):
-            some = _of(rows, dataset, method)
-            cells = [_value(some, name) for name in ("mrr", "hits_1", "hits_3", "hits_10", "batch_mrr")]
-            yield f"| {dataset} | {method} | " + " | ".join(cells) + " |"
-
-
-def _link_lines(rows: list[LinksRow]) -> Iterator[str]:
-    yield "| data set | method | among the next 1 % of the edges | in the test part |"
-    yield "|---|---|---|---|"
-    for dataset in ("wikipedia", "fb-forum", "collegemsg"):
         for method in ("recency", "trees"):
             some = _of(rows, dataset, method)
-            yield f"| {dataset} | {method} | {_value(some, 'soon', 2)} | {_value(some, 'later', 2)} |"
+            if some:
+                lines.append((dataset, method, _value(some, "soon", 2), _value(some, "later", 2)))
+    return table(("data set", "method", "among the next 1 % of the edges", "in the test part"), lines, left=2)
 
 
-def _new_lines(rows: list[Row]) -> Iterator[str]:
-    yield "| data set | test edges of a new pair | MRR of these: edgebank | recency | trees |"
-    yield "|---|---|---|---|---|"
+def _new_pairs(rows: list[Row]) -> list[str]:
+    lines = []
     for dataset in DATASETS:
-        some = [_of(rows, dataset, method) for method in ("edgebank", "recency", "trees")]
+        some = [_of(rows, dataset, method) for method in METHODS]
         if all(some):
             share = f"{100 * some[0][0].new_pairs:.1f} %"
-            yield f"| {dataset} | {share} | " + " | ".join(_value(each, "new_mrr", 3) for each in some) + " |"
+            lines.append((dataset, share, *(_value(each, "new_mrr", 3) for each in some)))
+    return table(("data set", "test edges of a new pair", "MRR of these: edgebank", "recency", "trees"), lines)
 
 
-def _cost_lines(rows: list[Row]) -> Iterator[str]:
-    yield "| data set | fit | one query | candidates | peak memory |"
-    yield "|---|---|---|---|---|"
+def _cost(rows: list[Row]) -> list[str]:
+    lines = []
     for dataset in DATASETS:
         some = _of(rows, dataset, "trees")
         if some:
-            fit, query = (max(getattr(row, name) for row in some) for name in ("fit_seconds", "query_milliseconds"))
-            memory = max(row.peak_bytes for row in some) / 1e9
-            yield f"| {dataset} | {fit:.0f} s | {query:.1f} ms | {some[0].n_candidates:,} | {memory:.1f} GB |"
+            fit, query, peak = (max(getattr(row, name) for row in some) for name in COSTS)
+            lines.append(
+                (dataset, f"{fit:.0f} s", f"{query:.1f} ms", f"{some[0].n_candidates:,}", f"{peak / 1e9:.1f} GB")
+            )
+    return table(("data set", "fit", "one query", "candidates", "peak memory"), lines)
 
 
-def _memory_lines(rows: list[MemoryRow]) -> Iterator[str]:
-    yield "| new pairs | bytes per edge: state | with the edges | at the peak | " + " | ".join(LARGE) + " |"
-    yield "|---|---|---|---|" + "---|" * len(LARGE)
+def _memory(rows: list[MemoryRow]) -> list[str]:
+    lines = []
     for row in sorted(rows, key=lambda row: row.new_share):
-        state, peak = row.state_bytes / row.n_edges, row.peak_bytes / row.n_edges
-        sizes = " | ".join(f"{peak * n_edges / 1e9:.1f} GB" for n_edges in LARGE.values())
-        both = state + row.edges_bytes / row.n_edges
-        yield f"| {row.new_share:.0%} | {state:.0f} | {both:.0f} | {peak:.0f} | {sizes} |"
+        sizes = (row.state_bytes, row.state_bytes + row.edges_bytes, row.peak_bytes)
+        lines.append((f"{row.new_share:.0%}", *(f"{size / row.n_edges:.0f}" for size in sizes)))
+    return table(("new pairs", "bytes per edge: state", "with the edges", "at the peak"), lines)
 
 
-if __name__ == "__main__":
-    watch, before = Watch("ranking"), len(read_rows(FOLDER / "ranking.csv", Row))
-    measured = run_ranking(FOLDER, lambda step: print(step, file=sys.stderr, flush=True))
+def main(folder: Path, page: Path) -> None:
+    """Measure what is missing, and write the tables into the page."""
+    watch, before = Watch("ranking"), len(read_rows(folder / "ranking.csv", Row))
+    measured = run_ranking(folder, lambda step: print(step, file=sys.stderr, flush=True))
     if len(measured[0]) > before:
-        write_session(FOLDER / "machines.csv", watch.session(len(measured[0]) - before))
-    write_table(PAGE, tables(*measured))
+        keep_row(folder / "machines.csv", watch.session(len(measured[0]) - before))
+    write_sections(page, sections(*measured))

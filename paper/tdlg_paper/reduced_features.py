@@ -1,4 +1,4 @@
-"""`python -m tdlg_paper.reduced_features`: AUC against the number of columns, as the table of docs/reduced-features.md.
+"""`python -m tdlg_paper reduced-features`: AUC against the number of columns, as the table of docs/results.md.
 
 Random 70/30 edge classification of the networks that are at hand, with logistic regression.
 """
@@ -21,11 +21,10 @@ from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.embed.lowrank import LowRankFeatures
 from tdlg.linegraph.operator import LineGraph
 from tdlg_paper.landmarks import SAMPLINGS, LandmarkFeatures, Sampling
+from tdlg_paper.tables import table, write_sections
 
-__all__ = ["main", "table_lines"]
+__all__ = ["main", "measured"]
 
-PAGE = Path("docs/reduced-features.md")
-BEGIN, END = "<!-- table -->\n", "<!-- end of table -->"
 DATASETS = ("bitcoinalpha", "bitcoinotc")
 WIDTHS, SEEDS = (8, 32, 128, 512), (0, 1, 2)
 
@@ -58,28 +57,21 @@ def _landmarks(edges: TemporalEdges, sampling: Sampling) -> Features:
     return lambda k, seed: LandmarkFeatures(k, sampling=sampling, random_state=seed).fit_transform(edges)
 
 
-def table_lines(dataset: str, edges: TemporalEdges) -> Iterator[str]:
-    """The lines of one network."""
+def measured(dataset: str, edges: TemporalEdges) -> Iterator[tuple[str, ...]]:
+    """The rows of one network."""
     y = np.asarray(edges.label) > 0
     for method, features in methods(edges):
-        scores = [mean_auc(features, width, y) for width in WIDTHS]
-        yield f"| {dataset} | {method} | {' | '.join(scores)} |"
+        yield dataset, method, *(mean_auc(features, width, y) for width in WIDTHS)
     full, n = LineGraph(edges).to_csr(), len(edges)
-    score = mean_auc(lambda width, seed: full, n, y)
-    yield f"| {dataset} | full rows, {n:,} columns |{' |' * (len(WIDTHS) - 1)} {score} |"
+    blank = [""] * (len(WIDTHS) - 1)
+    yield dataset, f"full rows, {n:,} columns", *blank, mean_auc(lambda width, seed: full, n, y)
 
 
-def main() -> None:
+def main(page: Path) -> None:
     """Measure, and write the table into the page."""
-    lines = [f"| network | features | {' | '.join(map(str, WIDTHS))} |", "|---|---|" + "---|" * len(WIDTHS)]
+    rows = []
     for dataset in DATASETS:
-        for line in table_lines(dataset, load_dataset(dataset)):
-            print(line, flush=True)
-            lines.append(line)
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(before + BEGIN + "\n".join([*lines, END]) + after, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        for row in measured(dataset, load_dataset(dataset)):
+            print(*row, sep=", ", flush=True)
+            rows.append(row)
+    write_sections(page, {"reduced-features": table(("network", "features", *map(str, WIDTHS)), rows, left=2)})

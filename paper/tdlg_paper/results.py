@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
-import csv
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tdlg.judge.methods import Method
-from tdlg.judge.results import read_results, summarise
+from tdlg.judge.run import read_results, settings_of, summarise
 from tdlg_paper.budget import as_measured
 from tdlg_paper.lineup import ABLATED, EDGE, LINEUP, Entry
-from tdlg_paper.machine import Session, read_sessions
+from tdlg_paper.machine import Session
 from tdlg_paper.published import Estimate
 from tdlg_paper.recipes import RECIPES, Protocol, Run
+from tdlg_paper.rows import read_rows
 from tdlg_paper.synthetic import read_draws
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["NO_DATA", "Results"]
+__all__ = ["NO_DATA", "Dataset", "Results"]
 
 NO_DATA = "not run: data"
 Key = tuple[str, str, str]
 
 
-class Results:
-    """The rows of a folder.
+@dataclass(frozen=True)
+class Dataset:
+    """What was counted in a data set, and whether it was available: "measured" or `NO_DATA`."""
 
-    Parameters
-    ----------
-    folder
-        The folder that `reproduce` wrote to. Missing files count as empty.
-    """
+    dataset: str
+    n_nodes: str = ""
+    n_edges: str = ""
+    days: str = ""
+    positive: str = ""
+    status: str = NO_DATA
+
+    @property
+    def key(self) -> str:
+        """The data set."""
+        return self.dataset
+
+
+class Results:
+    """The rows of the folder that `reproduce` wrote to; missing files count as empty."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +56,7 @@ class Results:
     @cached_property
     def datasets(self) -> dict[str, dict[str, Any]]:
         """What was counted in each data set, and its status."""
-        return read_datasets(self.folder / "datasets.csv")
+        return {row.dataset: asdict(row) for row in read_rows(self.folder / "datasets.csv", Dataset)}
 
     @cached_property
     def draws(self) -> pl.DataFrame:
@@ -55,7 +66,7 @@ class Results:
     @cached_property
     def sessions(self) -> list[Session]:
         """When and on what the rows were measured."""
-        return read_sessions(self.folder / "machines.csv")
+        return read_rows(self.folder / "machines.csv", Session)
 
     def has_data(self, dataset: str) -> bool:
         """Whether the data set was available, or has not been counted yet."""
@@ -117,23 +128,15 @@ class Results:
         runs = [(run, run.build()) for run in RECIPES[name].runs(protocol) if run.is_possible]
         measured = [(run, as_measured(method, kept.get((run.dataset, method.name), ()))) for run, method in runs]
         return [
-            (run, _with_epochs(found[run.dataset, method.name, method.settings], method, run))
+            (run, _with_epochs(found[run.dataset, method.name, settings_of(method)], method, run))
             for run, method in measured
             if method is not None
         ]
 
 
-def _with_epochs(estimates: dict[str, Estimate], method: Method, run: Run) -> dict[str, Estimate]:
+def _with_epochs(estimates: dict[str, Estimate], method: Any, run: Run) -> dict[str, Estimate]:
     """The estimates, with the number of epochs where it is not that of the run."""
     epochs = method.get_params().get("epochs")
     if epochs == run.build().get_params().get("epochs"):
         return estimates
     return {task: estimate._replace(epochs=epochs) for task, estimate in estimates.items()}
-
-
-def read_datasets(path: Path) -> dict[str, dict[str, Any]]:
-    """Read the table of data sets; empty if the file does not exist yet."""
-    if not path.exists():
-        return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {row["dataset"]: row for row in csv.DictReader(file)}

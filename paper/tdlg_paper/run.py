@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -14,28 +12,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from tdlg.atomic import new_file
 from tdlg.datasets.load import describe, load_dataset
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
-from tdlg.judge.methods import Method
-from tdlg.judge.run import evaluate
+from tdlg.judge.run import evaluate, settings_of
 from tdlg.judge.trials import EdgeClassification, LinkPrediction, Task
 from tdlg_paper import synthetic
 from tdlg_paper.budget import TRIAL_SECONDS, as_measured, quick, rows_in, seconds_per_trial, within_budget
 from tdlg_paper.lineup import DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE
-from tdlg_paper.machine import Watch, write_session
+from tdlg_paper.machine import Watch
 from tdlg_paper.page import write_page
 from tdlg_paper.recipes import RECIPES, Protocol, Recipe, Run
-from tdlg_paper.results import NO_DATA, read_datasets
+from tdlg_paper.results import NO_DATA, Dataset
+from tdlg_paper.rows import keep_row, read_rows
 
-__all__ = ["Step", "reproduce", "run_recipes"]
+__all__ = ["Step", "reproduce"]
 
 TASKS: dict[str, Callable[[TemporalEdges], Task]] = {"edge": EdgeClassification, "link": LinkPrediction}
 SETTINGS = {"edge": (EDGE,), "link": (INTERPOLATIVE, EXTRAPOLATIVE)}
 WARM_UP = 2000  # edges on which kernels are compiled before anything is timed
-FIGURES = ("n_nodes", "n_edges", "days", "positive")
 
 
 class Step(NamedTuple):
@@ -64,47 +62,12 @@ def reproduce(
     again: bool = False,
     minutes: float = TRIAL_SECONDS / 60,
     page: str | os.PathLike[str] | None = None,
-    callback: Callable[[int, int], bool | None] | None = None,
+    callback: Report = lambda step: None,
 ) -> Path:
     """Measure the paper's tables and figures, and write a page that shows them beside the paper's.
 
     Rows are written as they are measured, and trials that have a row are not run again, so that an interrupted run can be
-    continued.
-
-    Parameters
-    ----------
-    name
-        One or several of `RECIPES`. By default all. Recipes that these need are run too.
-    folder
-        The folder of the rows, with one csv file per recipe. By default "results".
-    trials
-        Number of trials. By default the paper's 10 and 5, and fewer for methods that take long.
-    datasets
-        Some of the paper's five. By default all. A data set that is not available is left out, and the page says so.
-    protocol
-        "paper", the default, follows its text. "notebook" follows the notebook of its authors: a decay wider by the square
-        root of 2, balanced classes in link prediction too, and 5 and 3 trials; it has its own rows and section of the page.
-    again
-        Whether to delete the rows of the named recipes and measure them again, for example runtimes that were measured on a
-        busy machine. False by default.
-    minutes
-        The longest time for learning in one trial, 25 by default. A method that would take longer, estimated from its first
-        epoch, has fewer epochs, and its rows and the page say how many.
-    page
-        The page to write. By default `reproduction.md` in the folder. Its figures are written to `images/reproduction` next
-        to it.
-    callback
-        Called with (done, total) trials. If it returns True, no more trials are run; the page is still written.
-
-    Returns
-    -------
-    pathlib.Path
-        The page.
-
-    Raises
-    ------
-    ParameterError
-        If a recipe, data set or protocol is unknown.
+    continued. `callback` gets each step; if it returns True, no more trials are run, and the page is still written.
 
     Examples
     --------
@@ -112,33 +75,14 @@ def reproduce(
     >>> reproduce("edge-classification", trials=2, datasets=["bitcoinalpha"])  # doctest: +SKIP
     PosixPath('results/reproduction.md')
     """
-
-    def report(step: Step) -> bool | None:
-        return None if callback is None else callback(step.done, step.total)
-
-    return run_recipes(name, Path(folder), trials, datasets, protocol, again, minutes, page, report)
-
-
-def run_recipes(
-    name: str | Sequence[str] | None,
-    folder: Path,
-    trials: int | None,
-    datasets: Sequence[str] | None,
-    protocol: Protocol,
-    again: bool,
-    minutes: float,
-    page: str | os.PathLike[str] | None,
-    report: Report,
-) -> Path:
-    """The same as `reproduce`; `report` also gets each step in words."""
     _check_matplotlib()
     named = _named(name, protocol)
-    chosen = _with_needs(named)
+    chosen, folder = _with_needs(named), Path(folder)
     kept = _checked_datasets(datasets)
     if again:
         for recipe in named:
             _forget(recipe, folder / f"{recipe.name}.csv", kept, protocol)
-    work = _Work(folder, trials, kept, protocol, 60 * minutes, report)
+    work = _Work(folder, trials, kept, protocol, 60 * minutes, callback)
     with suppress(_StopError):
         work.do(chosen)
     target = Path(page) if page is not None else folder / "reproduction.md"
@@ -212,7 +156,7 @@ class _Work:
             finally:
                 added += _n_rows(path) - before
                 if added:
-                    write_session(self.folder / "machines.csv", watch.session(added))
+                    keep_row(self.folder / "machines.csv", watch.session(added))
             self.done = start + run.trials
 
     def _evaluate(self, run: Run, path: Path, text: str, start: int) -> None:
@@ -244,22 +188,17 @@ class _Work:
 
     def _count_datasets(self) -> None:
         path = self.folder / "datasets.csv"
-        known = read_datasets(path)
+        known = {row.dataset for row in read_rows(path, Dataset)}
         for dataset in self.datasets:
             self._note(f"datasets: {dataset}")
             try:
-                found: dict[str, Any] = {**describe(_edges(dataset)), "status": "measured"}
+                found = {name: str(value) for name, value in describe(_edges(dataset)).items()}
+                keep_row(path, Dataset(dataset, **found, status="measured"))
             except ReadError as error:
                 self.missing.add(dataset)
                 self._note(f"datasets: {dataset}: {NO_DATA} ({error})")
-                found = {**dict.fromkeys(FIGURES, ""), "status": NO_DATA}
-            if found["status"] == "measured" or dataset not in known:
-                known[dataset] = {"dataset": dataset, **found}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, ["dataset", *FIGURES, "status"], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(known[dataset] for dataset in DATASETS if dataset in known)
+                if dataset not in known:
+                    keep_row(path, Dataset(dataset))
 
     def _draw(self) -> None:
         start = self.done
@@ -290,12 +229,12 @@ def _n_missing(run: Run, path: Path) -> int:
     method, rows = _measured(run, path), rows_in(path)
     if method is None or rows is None:
         return run.trials
-    rows = rows.filter(dataset=run.dataset, method=method.name, settings=method.settings)
+    rows = rows.filter(dataset=run.dataset, method=method.name, settings=settings_of(method))
     found = set(rows.select("task", "seed").iter_rows())
     return sum(any((name, seed) not in found for name in SETTINGS[run.task]) for seed in range(run.trials))
 
 
-def _measured(run: Run, path: Path) -> Method | None:
+def _measured(run: Run, path: Path) -> Any:
     """The method of a run as a file has it, perhaps with fewer epochs; None if the file has no such rows."""
     rows = rows_in(path)
     if rows is None:
@@ -317,16 +256,12 @@ def _forget(recipe: Recipe, path: Path, datasets: Sequence[str], protocol: Proto
     if not runs or not path.exists():
         return
     methods = [(run.dataset, _measured(run, path)) for run in runs]
-    forgotten = {(dataset, method.name, method.settings) for dataset, method in methods if method is not None}
-    with path.open(encoding="utf-8", newline="") as file:
-        reader = csv.DictReader(file)
-        names, rows = list(reader.fieldnames or []), list(reader)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(row for row in rows if (row["dataset"], row["method"], row["settings"]) not in forgotten)
+    forgotten = {(dataset, method.name, settings_of(method)) for dataset, method in methods if method is not None}
+    table = pl.read_csv(path, infer_schema=False)
+    keys = table.select("dataset", pl.col("method", "settings").fill_null("")).iter_rows()
+    kept = table.filter([key not in forgotten for key in keys])
     with new_file(path) as draft:
-        draft.write(text.getvalue().encode())
+        kept.write_csv(draft)
 
 
 # ---- checks

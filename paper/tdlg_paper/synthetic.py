@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from scipy.optimize import linprog
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score
+from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
 
 from tdlg.datasets.blocks import BlockSample, make_tsbm
 from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.embed.nodes import node_embeddings
 from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
-
-if TYPE_CHECKING:
-    import polars as pl
+from tdlg_paper.rows import keep_row, read_rows
 
 __all__ = ["BANDWIDTH", "DRAWS", "Draw", "embeddings", "is_separable", "measure", "read_draws", "sample"]
 
@@ -31,17 +35,10 @@ Floats = NDArray[np.float64]
 class Draw:
     """What was measured on one sample of the network, in the second and third eigenvector, which the paper shows.
 
-    Attributes
-    ----------
-    seed
-        Seed of the sample.
-    kinds, kinds_blind
-        Recall of the worst of the six kinds of edges, of which there are equally many, when the 15 nearest neighbours
-        classify them, cross-validated in five folds; with time decay and without. Chance is 1/6.
-    separable, separable_blind
-        1 if a straight line has all nodes of U on one side and all of V on the other, else 0.
-    nodes, nodes_blind
-        Accuracy of a straight line that separates U and V on held-out nodes, cross-validated in ten folds. Chance is 1/2.
+    `kinds` is the recall of the worst of the six kinds of edges, of which there are equally many, when the 15 nearest
+    neighbours classify them, cross-validated in five folds (chance 1/6); `separable` is 1 if a straight line separates the
+    nodes of U and V, else 0; `nodes` is the accuracy of a line on held-out nodes in ten folds (chance 1/2). Those that
+    end in "_blind" are without time decay.
     """
 
     seed: int
@@ -52,6 +49,11 @@ class Draw:
     nodes: float
     nodes_blind: float
 
+    @property
+    def key(self) -> int:
+        """The seed."""
+        return self.seed
+
 
 def sample(seed: int = 0) -> BlockSample:
     """Sample the paper's network: 100 nodes in two communities, two periods of 2,000 edges."""
@@ -59,15 +61,7 @@ def sample(seed: int = 0) -> BlockSample:
 
 
 def embeddings(drawn: BlockSample, decay: Decay | None = None) -> tuple[Floats, Floats]:
-    """Return the second and third eigenvector for edges, and their means for nodes.
-
-    Parameters
-    ----------
-    drawn
-        The network.
-    decay
-        By default the paper's.
-    """
+    """Return the second and third eigenvector for edges, and their means for nodes."""
     edges = drawn.edges
     vectors = EdgeEmbedding(3, decay=decay or Gaussian(BANDWIDTH), random_state=0).fit(edges).embedding_[:, 1:3]
     return vectors, np.asarray(node_embeddings(edges, vectors))
@@ -83,8 +77,6 @@ def is_separable(X: Floats, y: NDArray[Any]) -> bool:
     >>> is_separable(np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 0]))
     False
     """
-    from scipy.optimize import linprog
-
     sign = np.where(y == np.max(y), 1.0, -1.0)
     columns = np.column_stack([_standard(X), np.ones(len(X))])
     answer = linprog(np.zeros(columns.shape[1]), -sign[:, None] * columns, -np.ones(len(X)), bounds=(None, None))
@@ -93,27 +85,21 @@ def is_separable(X: Floats, y: NDArray[Any]) -> bool:
 
 def measure(path: Path, draws: int, callback: Callable[[int], None]) -> pl.DataFrame:
     """Measure a number of samples and write each to the file; samples that the file has are not measured again."""
-    known = {draw.seed: draw for draw in _read(path)}
+    known = {draw.seed for draw in read_rows(path, Draw)}
     for seed in range(draws):
         if seed not in known:
-            known[seed] = _measured(seed)
-            _write(path, list(known.values()))
+            keep_row(path, _measured(seed))
         callback(seed + 1)
     return read_draws(path)
 
 
 def read_draws(path: Path) -> pl.DataFrame:
-    """Read what was measured; an empty table if the file does not exist yet."""
-    import polars as pl
-
-    schema = {name: pl.Int64 if kind is int else pl.Float64 for name, kind in _columns().items()}
-    return pl.DataFrame([asdict(draw) for draw in sorted(_read(path), key=lambda draw: draw.seed)], schema=schema)
+    """What was measured, by seed; an empty table if the file does not exist yet."""
+    draws = sorted(read_rows(path, Draw), key=lambda draw: draw.seed)
+    return pl.DataFrame([asdict(draw) for draw in draws])
 
 
 def _measured(seed: int) -> Draw:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.neighbors import KNeighborsClassifier
-
     drawn, found = sample(seed), {}
     for suffix, decay in (("", Gaussian(BANDWIDTH)), ("_blind", NoDecay())):
         of_edges, of_nodes = embeddings(drawn, decay)
@@ -125,9 +111,6 @@ def _measured(seed: int) -> Draw:
 
 def _worst_recall(classifier: Any, X: Floats, y: NDArray[Any]) -> float:
     """The recall of the class with the lowest one; every class is reduced to the size of the smallest."""
-    from sklearn.metrics import recall_score
-    from sklearn.model_selection import StratifiedKFold, cross_val_predict
-
     rng, size = np.random.default_rng(0), np.unique(y, return_counts=True)[1].min()
     some = np.concatenate([rng.choice(np.flatnonzero(y == kind), size, replace=False) for kind in np.unique(y)])
     parts = StratifiedKFold(5, shuffle=True, random_state=0)
@@ -136,8 +119,6 @@ def _worst_recall(classifier: Any, X: Floats, y: NDArray[Any]) -> float:
 
 
 def _accuracy(classifier: Any, X: Floats, y: NDArray[Any], *, folds: int) -> float:
-    from sklearn.model_selection import StratifiedKFold, cross_val_score
-
     parts = StratifiedKFold(folds, shuffle=True, random_state=0)
     return round(float(cross_val_score(classifier, _standard(X), y, cv=parts).mean()), 6)
 
@@ -145,26 +126,3 @@ def _accuracy(classifier: Any, X: Floats, y: NDArray[Any], *, folds: int) -> flo
 def _standard(X: Floats) -> Floats:
     """Columns scaled to mean 0 and standard deviation 1, without labels."""
     return (X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-300)
-
-
-def _columns() -> dict[str, type]:
-    return {field.name: {"int": int, "float": float}[str(field.type)] for field in fields(Draw)}
-
-
-def _read(path: Path) -> list[Draw]:
-    import csv
-
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [Draw(**{name: kind(row[name]) for name, kind in _columns().items()}) for row in csv.DictReader(file)]
-
-
-def _write(path: Path, draws: list[Draw]) -> None:
-    import csv
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(_columns()), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(draw) for draw in draws)

@@ -15,13 +15,15 @@ from .linegraph.decay import NoDecay as NoDecay
 from .linegraph.operator import LineGraph as LineGraph
 from .live.model import LiveModel as LiveModel
 from .live.scorer import StreamScorer as StreamScorer
+from .models.bursts import BurstDetector as BurstDetector
 from .models.linegraph import LineGraphClassifier as LineGraphClassifier
 from .models.links import LinkPredictor as LinkPredictor
-from .models.outliers import BurstDetector as BurstDetector
 from .models.outliers import EdgeOutlierDetector as EdgeOutlierDetector
 from .models.outliers import MisplacedDetector as MisplacedDetector
 from .models.propagation import PropagationClassifier as PropagationClassifier
 from .models.propagation import PropagationRegressor as PropagationRegressor
+from .models.surprise import RarityDetector as RarityDetector
+from .models.surprise import SurpriseDetector as SurpriseDetector
 from .persist.model import load_model as load_model
 from .propagate.features import PropagationFeatures as PropagationFeatures
 from .rank.ranker import LinkRanker as LinkRanker

@@ -71,6 +71,15 @@ def finest(*units: str | None) -> str | None:
     return max((unit for unit in units if unit is not None), key=UNITS.index, default=None)
 
 
+def unit_since_1970(ticks: NDArray[Any]) -> str | None:
+    """The unit in which numbers as large as these count from 1970 (dates from 1985 to 2096), if any."""
+    for unit in UNITS:
+        second = ticks_per_second(unit)
+        if ticks.min() > 5e8 * second and ticks.max() < 4e9 * second:
+            return unit
+    return None
+
+
 def times_of(ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
     """The times that ticks count, as a view: datetime64, or the plain numbers themselves."""
     return ticks if unit is None else ticks.view(f"datetime64[{unit}]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
+from html import escape
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,12 +19,15 @@ from tdlg.tables.edge_table import EdgeTable, Rows, as_slice, row_key
 from tdlg.tables.features import Features, as_features
 from tdlg.tables.ids import as_ids, id_key
 from tdlg.tables.labels import as_labels, as_weights, filled_label_ticks, known, label_ticks
+from tdlg.tables.text import count as counted
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
     import polars as pl
 
 T = TypeVar("T")
+
+HTML_BARS, HTML_HEIGHT = 60, 40  # of the picture in a notebook; the height is in pixels
 
 
 class TemporalEdges:
@@ -116,9 +120,9 @@ class TemporalEdges:
         labels = None if label is None else as_labels(label)
         weights = None if weight is None else as_weights(weight)
         matrix = None if features is None else as_features(features)
-        _check_lengths(src=ids[0], dst=ids[1], time=ticks, label=labels, weight=weights, features=matrix)
+        _check_same_length(src=ids[0], dst=ids[1], time=ticks, label=labels, weight=weights, features=matrix)
         table = EdgeTable(*ids, ticks, unit, weights, matrix, bool(bipartite))
-        self._set(table, range(len(ticks)), labels, _label_ticks(labels, ticks, unit, label_time, label_delay))
+        self._set(table, range(len(ticks)), labels, _ticks_of_labels(labels, ticks, unit, label_time, label_delay))
         self._check_label_times()
 
     def _set(self, table: EdgeTable, rows: Rows, label: NDArray[Any] | None, ticks: NDArray[Any] | None) -> None:
@@ -403,8 +407,8 @@ class TemporalEdges:
         For internal use: the words for a missing label may not be known yet.
         """
         labels = None if label is None else as_labels(label)
-        _check_lengths(edges=self._rows, label=labels)
-        ticks = _label_ticks(labels, self.ticks, self.time_unit, label_time, label_delay)
+        _check_same_length(edges=self._rows, label=labels)
+        ticks = _ticks_of_labels(labels, self.ticks, self.time_unit, label_time, label_delay)
         return self._view(
             self._table, self._rows, labels, self._label_ticks if ticks is None and label is not None else ticks
         )
@@ -498,8 +502,19 @@ class TemporalEdges:
         return self  # frozen
 
     def __repr__(self) -> str:
-        parts = [_counted(len(self), "edge"), _counted(self.n_nodes, "node"), *self._described()]
+        parts = [counted(len(self), "edge"), counted(self.n_nodes, "node"), *self._described()]
         return f"TemporalEdges({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """What `repr` says, and how many edges there were over time, for notebooks."""
+        text = f"<code>{escape(repr(self))}</code>"
+        if len(self) == 0:
+            return text
+        counts, _ = np.histogram(self.ticks.astype(np.float64), HTML_BARS)  # of floats: the span may not fit int64
+        heights = np.ceil(HTML_HEIGHT * counts / counts.max()).astype(int).tolist()
+        bars = "".join(f"M{4 * k} {HTML_HEIGHT}v-{height}h3v{height}z" for k, height in enumerate(heights) if height)
+        size = f'width="{4 * HTML_BARS}" height="{HTML_HEIGHT}"'
+        return f'{text}<br/><svg {size} role="img" aria-label="edges over time" fill="currentColor"><path d="{bars}"/></svg>'
 
     def _described(self) -> list[str]:
         """What the edges have in addition to their nodes, for the repr."""
@@ -508,13 +523,13 @@ class TemporalEdges:
             values = self._label[self.labelled]
             n_values = len(set(values)) if values.dtype == object else len(np.unique(values))
             n_unknown = len(self) - len(values)
-            parts.append(f"label: {_counted(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
+            parts.append(f"label: {counted(n_values, 'value')}" + (f" ({n_unknown:,} unknown)" if n_unknown else ""))
         if self._label_ticks is not None:
             parts.append("label_time")
         if self._table.weight is not None:
             parts.append("weight")
         if self.feature_names:
-            parts.append(_counted(len(self.feature_names), "feature"))
+            parts.append(counted(len(self.feature_names), "feature"))
         return [*parts, "bipartite"] if self.bipartite else parts
 
 
@@ -535,7 +550,7 @@ def _as_series(values: NDArray[Any]) -> pl.Series:
     return pl.Series(listed if len(types) <= 1 else [None if one is None else str(id_key(one)) for one in listed])
 
 
-def _label_ticks(
+def _ticks_of_labels(
     label: NDArray[Any] | None, ticks: NDArray[Any], unit: str | None, label_time: Any, label_delay: Any
 ) -> NDArray[Any] | None:
     if label is None and (label_time is not None or label_delay is not None):
@@ -544,7 +559,7 @@ def _label_ticks(
     return label_ticks(ticks, unit, label_time, label_delay)
 
 
-def _check_lengths(**columns: Any) -> None:
+def _check_same_length(**columns: Any) -> None:
     given = {name: column for name, column in columns.items() if column is not None}
     lengths = {name: len(c.matrix) if isinstance(c, Features) else len(c) for name, c in given.items()}
     if len(set(lengths.values())) > 1:
@@ -558,10 +573,6 @@ def span_in_words(time: NDArray[Any]) -> str:
     if time.dtype.kind == "M":
         return f"{first.astype('datetime64[D]')} to {last.astype('datetime64[D]')}"
     return f"time {first:.10g} to {last:.10g}" if time.dtype.kind == "f" else f"time {first} to {last}"
-
-
-def _counted(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def check_alike(parts: tuple[TemporalEdges, ...]) -> None:

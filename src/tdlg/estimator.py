@@ -109,16 +109,6 @@ class EdgesEstimator:
                 )
         return edges
 
-    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
-        """Names and expected shapes of the fitted arrays."""
-        return {}
-
-    def _check_loaded(self) -> None:
-        """Refuse fitted arrays from a file that have the wrong shape."""
-        for name, shape in self._fitted_shapes().items() if "edges_" in vars(self) else ():
-            if np.shape(getattr(self, name)) != shape:
-                raise ValueError(f"{name} has the shape {np.shape(getattr(self, name))} instead of {shape}")
-
     def save(self, path: Any) -> None:
         """Save the fitted model to a file without executable code. Read it with `tdlg.load_model`."""
         from tdlg.persist.model import save_model
@@ -131,11 +121,15 @@ class EdgesClassifier(EdgesEstimator, ClassifierMixin):
 
     classes_: NDArray[Any]
 
-    def _check_two_classes(self) -> None:
-        if len(self.classes_) < 2:
-            raise EdgesError(
-                f"The known labels have only 1 class, {self.classes_[0]!s}: {type(self).__name__} needs at least two."
-            )
+    def card(self, **options: Any) -> Any:
+        """Make the model card: what it was fitted on, how good it is on held-out labels and on parts of them, its limits.
+
+        The options are those of `tdlg.report.ModelCard`: `positive`, `label_name`, `alerts_per_day`, `evaluate` and `seed`.
+        A card has `content`, `to_html()`, `to_json()` and `save(path)`.
+        """
+        from importlib import import_module
+
+        return import_module("tdlg.report.card").ModelCard(self, **options)  # which stands above the models
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy: the share of labelled edges that are predicted correctly.
@@ -153,6 +147,13 @@ class EdgesClassifier(EdgesEstimator, ClassifierMixin):
 
         known, predicted, weight = known_and_predicted(self, X, y, sample_weight)
         return float(accuracy_score(known, predicted, sample_weight=weight))
+
+
+def check_shapes(model: Any, **shapes: tuple[int, ...]) -> None:
+    """Refuse fitted arrays from a file that have the wrong shape."""
+    for name, shape in shapes.items():
+        if np.shape(getattr(model, name)) != shape:
+            raise ValueError(f"{name} has the shape {np.shape(getattr(model, name))} instead of {shape}")
 
 
 def edges_of_table(model: Any, X: Any, *, reset: bool) -> TemporalEdges:
@@ -284,7 +285,7 @@ def known_labels(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np
             f"Pass them as y, or with the edges: `{LABELS_OF_EDGES}`.",
             "Use a missing label (NaN, None) for an edge whose label is to be predicted.",
         )
-    return edges.label, edges.labelled, _plain(edges.label[edges.labelled], y, edges.labelled)
+    return edges.label, edges.labelled, _in_own_type(edges.label[edges.labelled], y, edges.labelled)
 
 
 def known_and_predicted(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[NDArray[Any], NDArray[Any], Any]:
@@ -298,7 +299,7 @@ def known_and_predicted(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple
     return values, model.predict(X)[known], None if sample_weight is None else np.asarray(sample_weight)[known]
 
 
-def _plain(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
+def _in_own_type(labels: NDArray[Any], y: Any, known: NDArray[np.bool_]) -> NDArray[Any]:
     """Known labels in their own type: booleans or integers, if only missing labels turned them into objects or floats."""
     types = set(map(type, labels)) if labels.dtype == object else set()
     if types in ({bool}, {int}):  # integers beyond 2**53 with missing labels are stored as objects

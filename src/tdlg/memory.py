@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from tdlg.exceptions import ParameterError
 
 LEAST_MEMORY = 1_000_000_000  # bytes with which a table can be worked on on disk
+MOST_TWO_ENDS = 20_000_000  # rows up to which similarity features are made
 MOST_LEARNT, LEAST_LEARNT = 1_000_000, 300_000  # rows that trees learn from; between them, a tenth of the table
+FEW_CELLS = 2_000_000  # numbers to learn from, up to which threads would mostly wait for each other
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 CGROUPS = (  # files of limit and usage, and the part of the usage that can be reclaimed: cgroups version 2 and 1
@@ -28,7 +30,7 @@ def free_bytes(system: Path = Path("/")) -> int:
 
 def _free_in_system(meminfo: Path) -> int:
     try:
-        return _fields(meminfo)["MemAvailable:"] * 1024
+        return _numbers_in(meminfo)["MemAvailable:"] * 1024
     except (OSError, KeyError, ValueError):  # not Linux: half of the physical memory, to leave room for other programs
         names = ("SC_PHYS_PAGES", "SC_PAGE_SIZE")
         pages, page = map(os.sysconf, names) if hasattr(os, "sysconf") else (2**21, 4096)
@@ -38,14 +40,14 @@ def _free_in_system(meminfo: Path) -> int:
 def _free_in_container(cgroup: Path) -> int:
     for limit, use, stat, reclaimable in CGROUPS:
         try:
-            used = int((cgroup / use).read_text()) - _fields(cgroup / stat)[reclaimable]
+            used = int((cgroup / use).read_text()) - _numbers_in(cgroup / stat)[reclaimable]
             return max(0, int((cgroup / limit).read_text()) - used)
         except (OSError, KeyError, ValueError):  # this version of cgroups is not present, or the limit is "max"
             continue
     return sys.maxsize
 
 
-def _fields(file: Path) -> dict[str, int]:
+def _numbers_in(file: Path) -> dict[str, int]:
     """The numbers in a file with one name and one number per line."""
     lines = (line.split() for line in file.read_text().splitlines())
     return {words[0]: int(words[1]) for words in lines}
@@ -68,6 +70,11 @@ def free_cores() -> int:
     """The number of cores, at most `default_threads`, that were idle in the last minute; at least 1."""
     busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     return max(1, min(default_threads(), round((os.cpu_count() or 1) - busy)))
+
+
+def fitting_threads(n_cells: int) -> int:
+    """How many threads fit a model to so many numbers: those of free cores, or one where they would mostly wait."""
+    return free_cores() if n_cells > FEW_CELLS else 1
 
 
 def as_bytes(memory: Any) -> int:

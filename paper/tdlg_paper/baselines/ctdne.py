@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.checks import as_generator, check_choice, check_count
+from tdlg.checks import as_generator, check_choice
 from tdlg.exceptions import TdlgWarning
-from tdlg_paper.baselines.node_vectors import Callback, NodeVectorMethod, Operator
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
+from tdlg_paper.baselines.vectors import Callback, NodeVectorMethod
 
 __all__ = ["CTDNE"]
 
@@ -24,6 +25,7 @@ LEAST_WITH_VECTOR = 0.1  # share of nodes with a vector, below which there is a 
 LEARNING_RATES = 0.025, 0.0001  # at the start and at the end, those of word2vec
 
 
+@dataclass(repr=False, eq=False)
 class CTDNE(NodeVectorMethod):
     """Vectors of nodes that are close on walks in the order of time, one vector per node for all times.
 
@@ -40,8 +42,6 @@ class CTDNE(NodeVectorMethod):
 
     Parameters
     ----------
-    n_components
-        The length of a vector.
     n_walks
         The number of walks, per node of the network; each starts with an edge sampled among all edges.
     walk_length
@@ -57,10 +57,8 @@ class CTDNE(NodeVectorMethod):
         Whether walks follow edges from src to dst only. True by default.
     epochs
         How often skip-gram goes through the walks.
-    operator, class_weight
-        The same as for `NodeVectorMethod`.
-    random_state
-        Seed for the walks and for skip-gram.
+    n_snapshots
+        One, as each node has one vector for all times.
 
     Examples
     --------
@@ -73,40 +71,21 @@ class CTDNE(NodeVectorMethod):
            [ 0,  1,  2,  3, -1]], dtype=int32)
     """
 
-    name: ClassVar[str] = "CTDNE"
-    n_snapshots = 1
+    _: KW_ONLY
+    n_walks: int = 10
+    walk_length: int = 80
+    window: int = 10
+    min_length: int = 10
+    start_bias: Bias = "uniform"
+    walk_bias: Bias = "uniform"
+    directed: bool = True
+    epochs: int = 1
+    n_snapshots: int = 1
 
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        n_walks: int = 10,
-        walk_length: int = 80,
-        window: int = 10,
-        min_length: int = 10,
-        start_bias: Bias = "uniform",
-        walk_bias: Bias = "uniform",
-        directed: bool = True,
-        epochs: int = 1,
-        operator: Operator = "hadamard",
-        class_weight: Literal["balanced"] | None = "balanced",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_walks = n_walks
-        self.walk_length = walk_length
-        self.window = window
-        self.min_length = min_length
-        self.start_bias = start_bias
-        self.walk_bias = walk_bias
-        self.directed = directed
-        self.epochs = epochs
-        self.operator = operator
-        self.class_weight = class_weight
-        self.random_state = random_state
+    name: ClassVar[str] = "CTDNE"
+    COUNTS: ClassVar[dict[str, int]] = {"n_walks": 1, "walk_length": 2, "window": 1, "min_length": 2, "epochs": 1}
 
     def _embed(self, snapshots: Snapshots, callback: Callback) -> NDArray[np.float32]:
-        self._check()
         load_word2vec()  # says what is missing before the walks
         rng = as_generator(self.random_state)
         walks = self.walks(snapshots, rng)
@@ -128,15 +107,7 @@ class CTDNE(NodeVectorMethod):
             )
 
     def walks(self, snapshots: Snapshots, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Random walks in the order of time, shape (n_walks * n_nodes, walk_length); -1 after the last node of a walk.
-
-        Parameters
-        ----------
-        snapshots
-            The edges.
-        rng
-            Source of random numbers.
-        """
+        """Random walks in the order of time, shape (n_walks * n_nodes, walk_length); -1 after the last node of a walk."""
         src, dst, time = snapshots.src, snapshots.dst, snapshots.edges.ticks.astype(np.float64)
         if not self.directed:
             src, dst, time = np.append(src, dst), np.append(dst, src), np.tile(time, 2)
@@ -187,9 +158,7 @@ class CTDNE(NodeVectorMethod):
         return vectors
 
     def _check(self) -> None:
-        least = {"n_components": 1, "n_walks": 1, "walk_length": 2, "window": 1, "min_length": 2, "epochs": 1}
-        for parameter, smallest in least.items():
-            check_count("CTDNE", parameter, getattr(self, parameter), smallest)
+        super()._check()
         check_choice("CTDNE", "start_bias", self.start_bias, BIASES)
         check_choice("CTDNE", "walk_bias", self.walk_bias, BIASES)
 

@@ -24,13 +24,6 @@ class Snapshots:
 
     Only nodes of the edges themselves have a number, from 0 to `n_nodes` - 1, not all nodes of their table.
 
-    Parameters
-    ----------
-    edges
-        The edges, at least one.
-    n_snapshots
-        The number of intervals, 20 by default as in the paper.
-
     Attributes
     ----------
     edges
@@ -66,26 +59,14 @@ class Snapshots:
         self.index = self.index_of(edges)
 
     def index_of(self, edges: TemporalEdges) -> Positions:
-        """The snapshot that the time of each edge falls into; the first for earlier times, the last for later times.
-
-        Parameters
-        ----------
-        edges
-            Edges of the same or of another table.
-        """
+        """The snapshot that the time of each edge falls into; the first for earlier times, the last for later times."""
         ticks, own, _ = common_clock(edges.ticks, edges.time_unit, self.edges.ticks, self.edges.time_unit)
         first, last = float(own.min()), float(own.max())
         starts = first + (last - first) * np.arange(1, self.n_snapshots) / self.n_snapshots
         return np.searchsorted(starts, ticks.astype(np.float64), side="right")
 
     def nodes_of(self, edges: TemporalEdges) -> tuple[Positions, Positions]:
-        """The nodes of each edge, -1 for a node that has no number.
-
-        Parameters
-        ----------
-        edges
-            Edges of the same or of another table.
-        """
+        """The nodes of each edge, -1 for a node that has no number."""
         src, dst = (np.where(code >= 0, self._node_at[code], -1) for code in self.edges.codes_of(edges))
         return src, dst
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from tdlg.checks import as_generator, check_count, check_number
-from tdlg_paper.baselines.node_vectors import Callback, NodeVectorMethod, Operator
+from tdlg.checks import as_generator
 from tdlg_paper.baselines.snapshots import Snapshots
+from tdlg_paper.baselines.vectors import Callback, NodeVectorMethod
 
 __all__ = ["TIMERS", "Spectrum", "error_bound", "largest", "squared_error", "updated"]
 
@@ -21,6 +22,7 @@ SMALL = 4  # below this many times as many nodes as eigenvalues, a dense decompo
 TINY_NORM = 1e-12
 
 
+@dataclass(repr=False, eq=False)
 class TIMERS(NodeVectorMethod):
     """Truncated SVD of each snapshot: updated from snapshot to snapshot, and restarted when its error exceeds a bound.
 
@@ -32,14 +34,8 @@ class TIMERS(NodeVectorMethod):
 
     Parameters
     ----------
-    n_components
-        The rank of the approximation.
     theta
         The tolerated error above the bound, as a share of the bound; 0.17 as in the original.
-    n_snapshots, operator, class_weight
-        The same as for `NodeVectorMethod`.
-    random_state
-        Seed for the starting vectors of the eigenvectors.
 
     Attributes
     ----------
@@ -52,33 +48,18 @@ class TIMERS(NodeVectorMethod):
     >>> edges = TemporalEdges(["a", "b", "c", "d"] * 5, ["b", "a", "d", "c"] * 5, range(20), label=[0, 0, 1, 1] * 5)
     >>> method = TIMERS(4, n_snapshots=2, random_state=0)
     >>> method.embed(edges)
-    >>> method.fit(edges)
-    >>> method.score(edges[:4]) > 0
+    >>> _ = method.fit(edges)
+    >>> method.decision_function(edges[:4]) > 0
     array([False, False,  True,  True])
     """
 
-    name: ClassVar[str] = "TIMERS"
+    _: KW_ONLY
+    theta: float = 0.17
 
-    def __init__(
-        self,
-        n_components: int = 128,
-        *,
-        theta: float = 0.17,
-        n_snapshots: int = 20,
-        operator: Operator = "hadamard",
-        class_weight: Literal["balanced"] | None = "balanced",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.theta = theta
-        self.n_snapshots = n_snapshots
-        self.operator = operator
-        self.class_weight = class_weight
-        self.random_state = random_state
+    name: ClassVar[str] = "TIMERS"
+    NUMBERS: ClassVar[tuple[str, ...]] = ("theta",)
 
     def _embed(self, snapshots: Snapshots, callback: Callback) -> Floats:
-        check_count("TIMERS", "n_components", self.n_components, 1)
-        check_number("TIMERS", "theta", self.theta)
         rng, total = as_generator(self.random_state), snapshots.n_snapshots
         start = latest = snapshots.adjacency(0)
         spectrum = largest(start, self.n_components, rng)
@@ -109,17 +90,7 @@ class Spectrum(NamedTuple):
 
 
 def largest(matrix: csr_array, n_components: int, rng: np.random.Generator) -> Spectrum:
-    """The eigenvalues of largest magnitude of a symmetric matrix, largest first; zeros where it has fewer.
-
-    Parameters
-    ----------
-    matrix
-        The matrix, with mostly empty rows.
-    n_components
-        How many.
-    rng
-        Source of the starting vector.
-    """
+    """The eigenvalues of largest magnitude of a symmetric matrix, largest first; zeros where it has fewer."""
     rows = np.flatnonzero(np.diff(matrix.indptr))
     values, vectors = np.zeros(n_components), np.zeros((matrix.shape[0], n_components))
     found = _eigenpairs(matrix[rows][:, rows], n_components, rng)
@@ -150,13 +121,6 @@ def updated(spectrum: Spectrum, change: csr_array) -> Spectrum:
 
     The new vector k is a combination of the old vectors: with T = X' change X, its coefficients besides 1 for itself are
     pinv(diag(lambda_k + T_kk - lambda) - T) T_k. A vector that the update would remove stays as it is.
-
-    Parameters
-    ----------
-    spectrum
-        Of the old matrix.
-    change
-        The new matrix minus the old one.
     """
     values, vectors = spectrum
     inside = vectors.T @ (change @ vectors)
@@ -177,17 +141,6 @@ def error_bound(
 
     The error of the best one is trace(A A') minus the sum of the largest eigenvalues of A A'. By Ky Fan's inequality that
     sum grows by at most the sum of the largest eigenvalues of the change of A A'.
-
-    Parameters
-    ----------
-    before, after
-        Symmetric matrices; the bound is for `after`.
-    error
-        The error of the best approximation of `before`.
-    n_components
-        The rank.
-    rng
-        Source of the starting vector.
     """
     growth = float((after.data**2).sum() - (before.data**2).sum())
     return error + growth - _largest_sum(before, after, n_components, rng)

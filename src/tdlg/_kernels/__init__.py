@@ -3,6 +3,7 @@
 CONSTANT, LAPLACE, GAUSSIAN = 0, 1, 2  # decays, for d = |difference in time| / bandwidth: 1, exp(-d), exp(-d^2 / 2)
 PAST, BOTH, FUTURE = -1, 0, 1  # which columns a row sees
 
+MOST_LEAVES = 64  # of a tree: the bits of a word
 CODE_BITS = 28  # of a node or category within the key of running sums
 SRC, DST = 0, 1  # the ends of an edge: columns of its nodes, and what a code within a key is
 CATEGORIES_FROM = 2  # a code within a key is that of the k-th feature with many categories from here on

@@ -135,7 +135,7 @@ def write_columns(
 
 
 @compiled
-def last_labels(keys, ticks, n_before, starts, known, labelled, n_labelled, out):  # out: labelled, n_labelled, out
+def find_last_labels(keys, ticks, n_before, starts, known, labelled, n_labelled, out):  # out: labelled, n_labelled, out
     """Of rows with these keys, -1 for none: ticks since the last labelled edge whose label was known, and edges since then.
 
     n_before : how many edges of the key were before each row. Labels are sorted by key, of which each has those from one of
@@ -281,19 +281,19 @@ def agreement(rows, own, opposite, skips, ticks, mine, theirs, strict, out, comm
                 if at == skips[1, row] or w == u:
                     continue
                 low, high = recent(my_known, my_start[w], my_start[w + 1], twin[at], tick, -1, strict)
-                n_common += compare(my_other, my_residual, low, high, residual[at], marked, factor, sums, both)
+                n_common += compare_nodes(my_other, my_residual, low, high, residual[at], marked, factor, sums, both)
         common[row] = conclude(sums, n_common, n_used, marked, out[row])
 
 
 @compiled
 def new_comparison(n_classes):
-    """Memory for `mark`, `compare` and `conclude`: marked nodes, sums of a row, and edges in common with another node."""
+    """Memory for `mark`, `compare_nodes` and `conclude`: marked nodes, sums of a row, edges in common with another node."""
     marked = np.full(TABLE, -1, np.int32), np.empty(TABLE), np.empty((TABLE, n_classes)), np.empty(RECENT, np.int64)
     return marked, np.empty((4, n_classes)), np.empty(RECENT + 1, np.int64)
 
 
 @compiled
-def compare(other, residuals, low, high, residual, marked, factor, sums, both):  # out: sums, both
+def compare_nodes(other, residuals, low, high, residual, marked, factor, sums, both):  # out: sums, both
     """Add what a node w has to do with v, its residual there being given, by how it resembles the marked node.
 
     other, residuals : of all edges, those of w being low to high. Returns the number of edges in common.
@@ -303,13 +303,13 @@ def compare(other, residuals, low, high, residual, marked, factor, sums, both): 
     n_both = 0
     for at in range(low, high):  # without a branch, which could not be predicted
         both[n_both] = at
-        n_both += keys[_place(other[at], factor)] == other[at]
+        n_both += keys[_place_of_node(other[at], factor)] == other[at]
     if n_both == 0:
         return 0
     n_classes, similarity = sums.shape[1], sums[3]
     similarity[:] = 0.0
     for k in range(n_both):
-        place = _place(other[both[k]], factor)
+        place = _place_of_node(other[both[k]], factor)
         for c in range(n_classes):
             similarity[c] += residuals[both[k], c] * marks[place, c]
     for c in range(n_classes):
@@ -349,7 +349,7 @@ def mark(other, residual, first, stop, skip, without, table):  # out: table
             node = other[at]
             if at == skip or node == without:
                 continue
-            place = _place(node, factor)
+            place = _place_of_node(node, factor)
             if keys[place] < 0:
                 keys[place], n_edges[place] = node, 0.0
                 marks[place] = 0.0
@@ -373,7 +373,7 @@ def mark(other, residual, first, stop, skip, without, table):  # out: table
 
 
 @compiled
-def _place(node, factor):
+def _place_of_node(node, factor):
     """The place of a node in the table of marked nodes."""
     return np.int64(np.uint32(np.uint32(node) * factor) >> np.uint32(32 - TABLE_BITS))
 

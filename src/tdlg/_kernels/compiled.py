@@ -80,7 +80,7 @@ def _private_folder() -> str:
     return folder
 
 
-class _Places(caching.CompileResultCacheImpl):
+class _Locations(caching.CompileResultCacheImpl):
     _locator_classes = (*caching.CompileResultCacheImpl._locator_classes, _PrivateFolder)
 
 
@@ -92,7 +92,7 @@ class _NoCache(caching.NullCache):
 class _Cache(caching.FunctionCache):
     """Numba's cache, where a damaged file counts as missing and a full disk as no cache."""
 
-    _impl_class = _Places
+    _impl_class = _Locations
 
     def __init__(self, function):
         super().__init__(function)

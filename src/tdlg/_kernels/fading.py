@@ -40,7 +40,7 @@ def loss(r):
 
 
 @compiled
-def _find_losses(gap, low, high, rate, losses):  # out: losses
+def _find_real_losses(gap, low, high, rate, losses):  # out: losses
     """exp(-rate * gap[q]) - 1 for low <= q < high; -1 where a key begins, whatever the rate."""
     for q in range(high - low):
         distance = gap[low + q]
@@ -75,7 +75,7 @@ def _run_down(losses, values, n, weight, s, sums):  # out: sums
 
 
 @compiled
-def _meet(losses, values, n, weight, up, down, sums):  # out: sums
+def _meet_real(losses, values, n, weight, up, down, sums):  # out: sums
     """`_run_up` and `_run_down` in one loop, so that the processor works on one while it waits for the other."""
     for q in range(n):
         r = n - 1 - q
@@ -86,7 +86,7 @@ def _meet(losses, values, n, weight, up, down, sums):  # out: sums
 
 
 @compiled
-def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
+def fade_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
     """Give events first .. stop - 1 the sums of all earlier and all later events of their keys.
 
     before, behind : the states at `first` and at `stop - 1` of what lies outside.
@@ -100,17 +100,17 @@ def walk_both(gap, source, x, first, stop, rates, weights, own, fresh, before, b
         if high - low <= FADING_EVENTS:
             _take(source, x, low, high, own, fresh, out, values, sums)
             for k in range(rates.size):
-                _find_losses(gap, low, high + 1, rates[k], losses)
-                _meet(losses, values, high - low, weights[k], front[k], back[k], sums)
+                _find_real_losses(gap, low, high + 1, rates[k], losses)
+                _meet_real(losses, values, high - low, weights[k], front[k], back[k], sums)
             out[low:high] = sums[: high - low]
         else:
-            walk(gap, source, x, low, high, 1, rates, weights, False, True, own, fresh, front.copy(), out)
-            walk(gap, source, x, high - 1, low - 1, -1, rates, weights, False, True, own, False, back.copy(), out)
+            fade(gap, source, x, low, high, 1, rates, weights, False, True, own, fresh, front.copy(), out)
+            fade(gap, source, x, high - 1, low - 1, -1, rates, weights, False, True, own, False, back.copy(), out)
         low = high
 
 
 @compiled
-def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
+def fade(gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out):  # out: state, out
     """Walk one way: give the sums of the events passed, or (not emit) only bring the state along. state : (rates,)."""
     values, sums, losses = np.empty(FADING_EVENTS), np.empty(FADING_EVENTS), np.empty(FADING_EVENTS + 1)
     waiting = np.zeros(rates.size)
@@ -119,7 +119,7 @@ def walk(gap, source, x, first, stop, step, rates, weights, strict, emit, own, f
         low = start if step > 0 else start - n + 1
         _take(source, x, low, low + n, own, fresh, out, values, sums)
         for k in range(rates.size):
-            _find_losses(gap, low, low + n + 1, rates[k], losses)
+            _find_real_losses(gap, low, low + n + 1, rates[k], losses)
             if strict:
                 state[k], waiting[k] = _run_strictly(
                     gap, low, losses, values, n, step, weights[k], state[k], waiting[k], sums
@@ -148,10 +148,10 @@ def _run_strictly(gap, low, losses, values, n, step, weight, s, waiting, sums): 
 
 
 @compiled
-def walk_columns(
+def fade_columns(
     gap, source, x, first, stop, step, rates, weights, strict, emit, own, fresh, state, out
 ):  # out: state, out
-    """As `walk` for several columns of x at once: a lane is a column, and the rates take turns.
+    """As `fade` for several columns of x at once: a lane is a column, and the rates take turns.
 
     x : (columns of H, lanes); out : (events, lanes); state : (rates, lanes). own : a tuple, one lane per column.
     """
@@ -161,13 +161,13 @@ def walk_columns(
         n = min(FADING_EVENTS, (stop - start) * step)
         low = start if step > 0 else start - n + 1
         for k in range(rates.size):
-            _find_losses(gap, low, low + n + 1, rates[k], losses[k])
-        _run_columns(gap, source, x, low, low + n, step, weights, losses, strict, emit, own, fresh, waiting, state, out)
+            _find_real_losses(gap, low, low + n + 1, rates[k], losses[k])
+        _fade_chunk(gap, source, x, low, low + n, step, weights, losses, strict, emit, own, fresh, waiting, state, out)
 
 
 @compiled
-def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
-    """As `walk_both` for several columns."""
+def fade_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, before, behind, out):  # out: out
+    """As `fade_both` for several columns."""
     losses = np.empty((rates.size, FADING_EVENTS + 1))
     waiting = np.zeros(out.shape[1])
     state = np.empty_like(before)
@@ -177,7 +177,7 @@ def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, b
         whole = high - low <= FADING_EVENTS
         if whole:
             for k in range(rates.size):
-                _find_losses(gap, low, high + 1, rates[k], losses[k])
+                _find_real_losses(gap, low, high + 1, rates[k], losses[k])
         for step in (1, -1):
             state[:] = 0.0
             if step > 0 and low == first:
@@ -186,17 +186,17 @@ def walk_columns_both(gap, source, x, first, stop, rates, weights, own, fresh, b
                 state[:] = behind
             start = fresh and step > 0
             if whole:
-                _run_columns(
+                _fade_chunk(
                     gap, source, x, low, high, step, weights, losses, False, True, own, start, waiting, state, out
                 )
             else:
                 way = (low, high, 1) if step > 0 else (high - 1, low - 1, -1)
-                walk_columns(gap, source, x, *way, rates, weights, False, True, own, start, state, out)
+                fade_columns(gap, source, x, *way, rates, weights, False, True, own, start, state, out)
         low = high
 
 
 @compiled
-def _run_columns(
+def _fade_chunk(
     gap, source, x, low, high, step, weights, losses, strict, emit, own, fresh, waiting, state, out
 ):  # out: waiting, state, out
     """Walk up or down through the chunk low .. high - 1, whose losses were found."""

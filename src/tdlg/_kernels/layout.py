@@ -94,10 +94,44 @@ def _compare_within_steps(values, words, order):  # out: order
         if i < order.size and words[i] >> np.uint64(INDEX_BITS) == words[first] >> np.uint64(INDEX_BITS):
             continue
         if i - first > 1:
-            these = order[first:i].copy()
-            if not _is_sorted(values[these]):
-                order[first:i] = these[np.argsort(values[these], kind="mergesort")]
+            of_step = values[order[first:i]]
+            if not _is_sorted(of_step):
+                _merge_sort(of_step, order[first:i])
         first = i
+
+
+@compiled
+def _insertion_sort(values, carried):  # out: values, carried
+    for i in range(1, values.size):
+        value, this, j = values[i], carried[i], i
+        while j > 0 and values[j - 1] > value:
+            values[j], carried[j] = values[j - 1], carried[j - 1]
+            j -= 1
+        values[j], carried[j] = value, this
+
+
+@compiled
+def _merge_sort(values, carried):  # out: values, carried
+    """Sort values stably, each with what it carries. Numba's own sort takes seconds to compile."""
+    n = values.size
+    for first in range(0, n, INSERTED):
+        _insertion_sort(values[first : first + INSERTED], carried[first : first + INSERTED])
+    run, left, left_carried = INSERTED, np.empty_like(values), np.empty_like(carried)
+    while run < n:
+        for first in range(0, n - run, 2 * run):
+            for i in range(run):
+                left[i], left_carried[i] = values[first + i], carried[first + i]
+            i, j, stop = 0, first + run, min(first + 2 * run, n)
+            for k in range(first, stop):
+                if i == run:
+                    break
+                if j == stop or left[i] <= values[j]:
+                    values[k], carried[k] = left[i], left_carried[i]
+                    i += 1
+                else:
+                    values[k], carried[k] = values[j], carried[j]
+                    j += 1
+        run *= 2
 
 
 @compiled
@@ -192,7 +226,7 @@ def place_rectangular(
     own : for each row the column that is the same edge, or -1.
     Returns source and target (column and row of an event; their number if there is none), gap, row_slots, col_slots.
     """
-    shares = _shared_ends(row_keys, col_keys, own)
+    shares = _shared_ends(_read_only(row_keys), _read_only(col_keys), own)
     new_row_keys = np.where(shares >= 0, np.int32(-1), row_keys)
     end, gap = _sorted_events(col_keys, col_ticks, new_row_keys, row_ticks, n_keys)
     slots = np.empty(col_keys.size + row_keys.size, np.int32)
@@ -210,9 +244,11 @@ def _sorted_events(
 
     Ends of one key at the same time keep their order. The large arrays are numpy's, which asks for large pages of memory.
     """
+    keys, ticks, more_keys, more_ticks = map(_read_only, (keys, ticks, more_keys, more_ticks))
     n_events = int(np.count_nonzero(keys >= 0) + np.count_nonzero(more_keys >= 0))
     if n_keys > SPARSE * n_events + PART:  # few edges of a large network: all keys would be gone through
         keys, more_keys, n_keys = _renumbered(keys, more_keys)
+        keys, more_keys = _read_only(keys), _read_only(more_keys)
     shift = 0  # bits of a key within its part
     while (((n_keys - 1) >> shift) + 1) * PART > max(n_events, PART):
         shift += 1
@@ -227,6 +263,13 @@ def _sorted_events(
     gap[n_events] = np.inf
     _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, time, end, gap)
     return end, gap
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The array as numba's read-only type, so that kernels are compiled once for arrays that may be written and others."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _renumbered(keys: Codes, more_keys: Codes) -> tuple[Codes, Codes, int]:
@@ -259,8 +302,8 @@ def _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, 
         while last < n_parts and starts[last + 1] - starts[part] <= code.size:
             last += 1
         base, low, high = starts[part], part << shift, last << shift
-        _file(keys, ticks, 0, shift, low, high, cursor, base, code, tick)
-        _file(more_keys, more_ticks, keys.size, shift, low, high, cursor, base, code, tick)
+        _file_ends(keys, ticks, 0, shift, low, high, cursor, base, code, tick)
+        _file_ends(more_keys, more_ticks, keys.size, shift, low, high, cursor, base, code, tick)
         for p in range(part, last):
             a, b = starts[p], starts[p + 1]
             of_part, n = slice(a - base, b - base), b - a
@@ -269,7 +312,7 @@ def _sort_events(keys, ticks, more_keys, more_ticks, shift, starts, code, tick, 
 
 
 @compiled
-def _file(keys, ticks, offset, shift, low, high, cursor, base, code, tick):  # out: cursor, code, tick
+def _file_ends(keys, ticks, offset, shift, low, high, cursor, base, code, tick):  # out: cursor, code, tick
     """Write down the ends with keys from low to high, by part: key and number of the end in one code, and time."""
     for edge in range(keys.shape[0]):
         for e in range(keys.shape[1]):
@@ -308,15 +351,13 @@ def _sort_part(code, tick, first, counter, time, end, gap):  # out: counter, tim
 @compiled
 def _sort_by_time(time, end):  # out: time, end
     if time.size <= INSERTED:
-        for i in range(1, time.size):
-            now, this, j = time[i], end[i], i
-            while j > 0 and time[j - 1] > now:
-                time[j], end[j] = time[j - 1], end[j - 1]
-                j -= 1
-            time[j], end[j] = now, this
+        _insertion_sort(time, end)
     elif not _is_sorted(time):
-        order = stable_argsort(time) if time.size > BY_DIGITS else np.argsort(time, kind="mergesort").astype(np.int32)
-        time[:], end[:] = time[order], end[order]
+        if time.size <= BY_DIGITS:
+            _merge_sort(time, end)
+        else:
+            order = stable_argsort(time)
+            time[:], end[:] = time[order], end[order]
 
 
 @compiled

@@ -62,7 +62,7 @@ PAIR = np.dtype(
 STEP = np.dtype([("last", np.float64), ("sum", np.float64), ("count", np.int32)], align=True)
 
 
-class Ranking(NamedTuple):
+class RankingArrays(NamedTuple):
     """The arrays of the state."""
 
     counters: Any  # (4,) the numbers of edges, of pairs and of steps so far, and the destination of the last edge
@@ -112,14 +112,14 @@ def sources_of(state, v, out):  # out: out
 
 
 @compiled
-def absorb(state, src, dst, when, rates):  # out: state
+def absorb_edges(state, src, dst, when, rates):  # out: state
     """Add edges in the order of time; there must be room for their pairs and steps."""
     for k in range(src.size):
-        _absorb_one(state, src[k], dst[k], when[k], rates)
+        _absorb_edge(state, src[k], dst[k], when[k], rates)
 
 
 @compiled
-def _absorb_one(state, u, v, now, rates):  # out: state
+def _absorb_edge(state, u, v, now, rates):  # out: state
     """Add an edge that is not before the last one."""
     counters, pairs, node_sums, fresh_sums = state.counters, state.pairs, state.node_sums, state.fresh_sums
     counters[EDGES] += 1
@@ -144,10 +144,10 @@ def _absorb_one(state, u, v, now, rates):  # out: state
     source.out_last = now
     source.out_count += 1
     # the destination
-    _fade(node_sums[v], now - target.in_last if target.in_count else 0.0, rates)
+    _fade_sums(node_sums[v], now - target.in_last if target.in_count else 0.0, rates)
     node_sums[v] += 1.0
     if is_new:
-        _fade(fresh_sums[v], now - target.in_fresh if target.in_partners > 1 else 0.0, rates)
+        _fade_sums(fresh_sums[v], now - target.in_fresh if target.in_partners > 1 else 0.0, rates)
         fresh_sums[v] += 1.0
         target.in_fresh = now
     if target.in_count == 0:
@@ -156,7 +156,7 @@ def _absorb_one(state, u, v, now, rates):  # out: state
     target.in_last, target.in_at = now, counters[EDGES]
     target.in_count += 1
     # the pair
-    _fade(state.pair_sums[slot], now - pair.last if pair.count else 0.0, rates)
+    _fade_sums(state.pair_sums[slot], now - pair.last if pair.count else 0.0, rates)
     state.pair_sums[slot] += 1.0
     pair.last, pair.src_at, pair.dst_at = now, source.out_count, target.in_count
     pair.count += 1
@@ -175,7 +175,7 @@ def _absorb_one(state, u, v, now, rates):  # out: state
 
 
 @compiled
-def _fade(sums, passed, rates):  # out: sums
+def _fade_sums(sums, passed, rates):  # out: sums
     for k in range(rates.size):
         sums[k] *= np.exp(-rates[k] * passed)
 
@@ -333,23 +333,23 @@ def _gather(state, u, limits, scratch, everyone, picks, out):  # out: scratch, o
             while slot >= 0 and k < limits[end]:
                 v = pairs[slot].ends[1 - end]
                 if nodes[v].in_count > 0:
-                    n = _take(v, n, scratch, out)
+                    n = _take_candidate(v, n, scratch, out)
                 slot = pairs[slot].older[end]
                 k += 1
         for kind in (TWO, THREE):
             n = _take_best(nodes, u, kind, limits[2 + kind - TWO], scratch, n, out)
     v, k = state.counters[LATEST], 0
     while v >= 0 and k < limits[4]:
-        n = _take(v, n, scratch, out)
+        n = _take_candidate(v, n, scratch, out)
         v = nodes[v].older
         k += 1
     for pick in picks:
-        n = _take(everyone[pick], n, scratch, out)
+        n = _take_candidate(everyone[pick], n, scratch, out)
     return n
 
 
 @compiled
-def _take(v, n, scratch, out):  # out: scratch, out
+def _take_candidate(v, n, scratch, out):  # out: scratch, out
     number = scratch.numbers[0]
     if scratch.seen[v, 1] == number:
         return n
@@ -376,7 +376,7 @@ def _take_best(nodes, u, kind, limit, scratch, n, out):  # out: scratch, out
         weight[at], best[at] = value, v
     for k in range(limit):
         if weight[k] > 0.0:
-            n = _take(best[k], n, scratch, out)
+            n = _take_candidate(best[k], n, scratch, out)
     return n
 
 
@@ -384,7 +384,7 @@ def _take_best(nodes, u, kind, limit, scratch, n, out):  # out: scratch, out
 
 
 @compiled
-def _describe(state, u, candidates, now, rates, scratch, rows):  # out: rows
+def _describe_candidates(state, u, candidates, now, rates, scratch, rows):  # out: rows
     """The columns of candidates, (n_candidates, n_columns), see `tdlg.rank.state.COLUMNS`.
 
     u or a candidate of -1 is a node that never occurred.
@@ -504,7 +504,9 @@ def _describe_walks(state, u, v, now, rates, scratch, row, c):  # out: row
 
 
 @compiled
-def run(state, edges, upto, queries, starts, candidates, one_type, rates, scratch, rows):  # out: state, scratch, rows
+def run_queries(
+    state, edges, upto, queries, starts, candidates, one_type, rates, scratch, rows
+):  # out: state, scratch, rows
     """Columns of many queries, in the order of time, each after absorbing the edges before it.
 
     edges : src, dst, when, in the order of time; upto : (n_queries,) how many of them each query knows; queries : src, when;
@@ -515,7 +517,7 @@ def run(state, edges, upto, queries, starts, candidates, one_type, rates, scratc
         done = _absorb_before(state, edges, done, upto[q], rates)
         _look_around(state, queries[0][q], one_type, scratch)
         part = slice(starts[q], starts[q + 1])
-        _describe(state, queries[0][q], candidates[part], queries[1][q], rates, scratch, rows[part])
+        _describe_candidates(state, queries[0][q], candidates[part], queries[1][q], rates, scratch, rows[part])
 
 
 @compiled
@@ -533,10 +535,10 @@ def sample(state, edges, upto, chosen, limits, everyone, picks, one_type, rates,
         u, now = src[chosen[q]], when[chosen[q]]
         _look_around(state, u, one_type, scratch)
         starts[q] = n
-        _take(dst[chosen[q]], 0, scratch, candidates[n:])
+        _take_candidate(dst[chosen[q]], 0, scratch, candidates[n:])
         n += 1 + _gather(state, u, limits, scratch, everyone, picks[q], candidates[n + 1 :])
         part = slice(starts[q], n)
-        _describe(state, u, candidates[part], now, rates, scratch, rows[part])
+        _describe_candidates(state, u, candidates[part], now, rates, scratch, rows[part])
     starts[chosen.size] = n
     return n
 
@@ -546,5 +548,5 @@ def _absorb_before(state, edges, done, upto, rates):  # out: state
     """Absorb the edges from `done` to `upto`; returns how many are absorbed now."""
     src, dst, when = edges
     for k in range(done, upto):
-        _absorb_one(state, src[k], dst[k], when[k], rates)
+        _absorb_edge(state, src[k], dst[k], when[k], rates)
     return max(done, upto)

@@ -19,14 +19,14 @@ LOAD = 1.5  # least number of places in the table per slot
 
 
 @compiled
-def _place(key, table):
+def _place_of_key(key, table):
     return np.int64(((np.uint64(key) * HASH) >> SHIFT) & np.uint64(table.size - 1))
 
 
 @compiled
 def find_slot(key, table, keys):
     """The slot of a key, -1 if it has none. table : slots by hash, -1 where empty, a power of two; keys : by slot."""
-    at = _place(key, table)
+    at = _place_of_key(key, table)
     while table[at] >= 0:
         if keys[table[at]] == key:
             return np.int64(table[at])
@@ -37,7 +37,7 @@ def find_slot(key, table, keys):
 @compiled
 def add_slot(key, n_used, table, keys):  # out: table, keys
     """The slot of a key, which gets the next one, `n_used`, if it has none; there must be room for it."""
-    at = _place(key, table)
+    at = _place_of_key(key, table)
     while table[at] >= 0 and keys[table[at]] != key:
         at = (at + 1) & (table.size - 1)
     if table[at] < 0:
@@ -98,7 +98,7 @@ def hash_table(n_used: int, keys: NDArray[np.int64]) -> NDArray[np.int32]:
 def _fill_table(n_used, keys, table):  # out: table
     """Enter the keys of all slots into an empty table."""
     for slot in range(n_used):
-        at = _place(keys[slot], table)
+        at = _place_of_key(keys[slot], table)
         while table[at] >= 0:
             at = (at + 1) & (table.size - 1)
         table[at] = slot

@@ -44,7 +44,7 @@ from tdlg._kernels import (
     Y_LESS_RESIDUAL,
     Y,
 )
-from tdlg._kernels.columns import compare, conclude, mark, new_comparison, write_columns, zero_if_tiny
+from tdlg._kernels.columns import compare_nodes, conclude, mark, new_comparison, write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
 from tdlg._kernels.vectors import pointer, prefetch
@@ -64,7 +64,7 @@ def run(
     nodes (m, 2) and of pairs (m, 1) for both ends.
     two_ends : ends, pairs, rings, the number of sums per class (0 if there are no such columns), and whether the nodes are
     of one type.
-    writer : see `_write`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : where the rows begin.
+    writer : see `_write_rows`; columns : (n_columns, all rows), or (0, 0) if they are not wanted; start : of the rows.
     """
     ticks, rows, slots, end_slots, pair_slots, own = queries
     rates, time, last, sums, never, usual, labelled, counts, _, _, _ = around
@@ -73,7 +73,7 @@ def run(
     block, gaps = np.empty((n_matches, n_scales, n_values, EVENTS_WRITTEN)), np.empty((n_matches, EVENTS_WRITTEN))
     unusual = np.zeros((n_matches, usual.shape[1], EVENTS_WRITTEN))
     since = np.zeros((n_matches, 2 if has_rare else 0, EVENTS_WRITTEN))
-    scratch = _scratch(two_ends, events)
+    scratch = _row_memory(two_ends, events)
     wanted = columns.shape[0] > 0
     at, n_absorbed = 0, absorbed[0].size
     for row in range(ticks.size):
@@ -81,7 +81,7 @@ def run(
             _absorb_one(at, absorbed, events, around, two_ends, scratch)
             at += 1
         if two_ends[3] > 0:
-            _describe(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
+            _describe_ends(ticks[row], end_slots[row], pair_slots[row], two_ends, scratch, events[3][rows[row]])
             if wanted:
                 _write_two_ends(rows[row], start + row, events, two_ends, scratch, writer[5], writer[7], columns)
         b = row % EVENTS_WRITTEN
@@ -114,7 +114,7 @@ def run(
                 for v in range(n_values):
                     block[m, k, v, b] = factor * sums[slot, k, v]
         if b == EVENTS_WRITTEN - 1 or row == ticks.size - 1:
-            _write(block, gaps, unusual, since, own, row - b, b + 1, writer, start, columns)
+            _write_rows(block, gaps, unusual, since, own, row - b, b + 1, writer, start, columns)
     for rest in range(at, n_absorbed):
         _absorb_one(rest, absorbed, events, around, two_ends, scratch)
 
@@ -131,7 +131,7 @@ def _compare_with_usual(slot, levels, usual, smoothing, unusual, excess):  # out
 
 
 @compiled
-def _write(block, gaps, unusual, since, own, first_row, n, writer, start, columns):  # out: columns
+def _write_rows(block, gaps, unusual, since, own, first_row, n, writer, start, columns):  # out: columns
     """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
 
     writer : which of source, destination and pair each match is about (matches,), -1 for others, first column of each
@@ -157,7 +157,7 @@ def _write(block, gaps, unusual, since, own, first_row, n, writer, start, column
 @compiled
 def absorb(absorbed, events, around, two_ends):  # out: around, two_ends
     """Absorb what happened, without a query."""
-    scratch = _scratch(two_ends, events)
+    scratch = _row_memory(two_ends, events)
     for at in range(absorbed[0].size):
         _absorb_one(at, absorbed, events, around, two_ends, scratch)
 
@@ -279,7 +279,7 @@ def _shift(start, stop, step, other, known, residual):  # out: other, known, res
 
 
 @compiled
-def _scratch(two_ends, events):
+def _row_memory(two_ends, events):
     """Memory for one row: sums at both ends, also backwards; what is added; a comparison; agreements; values of an edge."""
     width, n_classes = two_ends[0][3].shape[2], max(events[2].shape[1] - 1, 1)
     around, values = (np.zeros((4, 2, width)), np.zeros((2, 2 * width))), np.zeros(events[1].shape[1])
@@ -287,7 +287,7 @@ def _scratch(two_ends, events):
 
 
 @compiled
-def _describe(tick, end_slots, pair_slots, two_ends, scratch, described):  # out: scratch, described
+def _describe_ends(tick, end_slots, pair_slots, two_ends, scratch, described):  # out: scratch, described
     """Step 1: what the ends of an edge are like; the sums that it is made of stay in the scratch memory.
 
     end_slots : edges from the source, to the destination, to the source, and from the destination;
@@ -373,5 +373,5 @@ def _agreement(u, v, rings, end, scratch):  # out: scratch
                 continue
             low = ring_of[w, end] * RECENT
             high = low + n_edges[ring_of[w, end]]
-            n_common += compare(others, residuals, low, high, residual[theirs, k], marked, factor, sums, both)
+            n_common += compare_nodes(others, residuals, low, high, residual[theirs, k], marked, factor, sums, both)
     return conclude(sums, n_common, n_used, marked, out)

@@ -1,4 +1,4 @@
-"""Sums over boosted trees, for a block of rows at once and without branches that depend on the rows.
+"""Sums over boosted trees, for a block of rows at once and without branches that depend on the rows; bins of values.
 
 The leaves of a tree, from left to right, are the bits of one word per row; at first all bits are set. A node that sends a
 row to the right clears the leaves of its left subtree. After all nodes, in whatever order, the lowest bit that is still set
@@ -12,7 +12,6 @@ from tdlg._kernels.compiled import compiled
 
 BLOCK_ROWS = 64  # of a block, whose columns stay in the cache
 FEW_ROWS = 8  # with fewer, each row visits the nodes by itself
-MOST_LEAVES = 64  # of a tree: the bits of a word
 
 _ALL = np.uint64(2**64 - 1)
 _ONE, _SHIFT = np.uint64(1), np.uint64(58)
@@ -44,7 +43,8 @@ def sum_leaves(
     first_node, first_leaf : by tree, and the end; leaves : values of the leaves.
     outputs : the first tree of each output, and the end; sums : (outputs, rows).
     """
-    block, words = np.empty((n_columns, BLOCK_ROWS)), np.empty(BLOCK_ROWS, np.uint64)
+    width = min(BLOCK_ROWS, sums.shape[1])  # so that the columns of a single row are neighbours
+    block, words = np.empty((n_columns, width)), np.empty(width, np.uint64)
     for start in range(0, sums.shape[1], BLOCK_ROWS):
         n_rows = min(BLOCK_ROWS, sums.shape[1] - start)
         for c in range(n_columns):
@@ -92,3 +92,16 @@ def number_leaves(left, right, is_leaf, n_leaves, first_leaf):  # out: n_leaves,
         if not is_leaf[node]:
             first_leaf[left[node]] = first_leaf[node]
             first_leaf[right[node]] = first_leaf[node] + n_leaves[left[node]]
+
+
+@compiled
+def put_into_bins(values, thresholds, missing, codes):  # out: codes
+    """The bin of each value of a column: how many of at most 255 sorted thresholds are below it, `missing` for NaN."""
+    limits = np.full(255, np.inf)
+    limits[: thresholds.size] = thresholds
+    for row in range(values.size):
+        value, code, step = values[row], 0, 128
+        while step:  # a binary search of eight steps, without a branch
+            code += step * (limits[code + step - 1] < value)
+            step >>= 1
+        codes[row] = code if value == value else missing

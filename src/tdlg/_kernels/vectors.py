@@ -88,7 +88,7 @@ def load(context, start, offset, like):
     """The vector of the numbers start[offset], start[offset + 1], ...; as many lanes as `like` has."""
 
     def generate(_, builder, signature, arguments):
-        address, narrow = _address(builder, signature, arguments)
+        address, narrow = _vector_address(builder, signature, arguments)
         value = builder.load(address)
         value.align = 4 if narrow else 8
         return builder.fpext(value, _llvm(signature.args[2])) if narrow else value
@@ -101,7 +101,7 @@ def store(context, start, offset, value):
     """Write the lanes to start[offset], start[offset + 1], ..."""
 
     def generate(target, builder, signature, arguments):
-        address, narrow = _address(builder, signature, arguments)
+        address, narrow = _vector_address(builder, signature, arguments)
         result = arguments[2]
         if narrow:
             result = builder.fptrunc(result, _llvm(signature.args[2], ir.FloatType()))
@@ -121,7 +121,7 @@ def item(context, start, offset):
     return start.dtype(start, types.intp), generate
 
 
-def _address(builder, signature, arguments):
+def _vector_address(builder, signature, arguments):
     """Where start[offset] lies, as a pointer to a vector; and whether its floats are narrow."""
     narrow = signature.args[0].dtype == types.float32
     kind = _llvm(signature.args[2], ir.FloatType() if narrow else _DOUBLE)

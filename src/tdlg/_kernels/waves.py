@@ -146,11 +146,13 @@ def walk_one(gap, source, x, first, stop, step, coefs, wave, strict, emit, own, 
         for q in range(n):
             values[q] = x[source[low + q]]
         dense = _is_dense(gap, low + shift, n, coefs[0], wave)
-        waiting = _run(gap, values, low, n, step, coefs, losses, dense, strict, emit, own, fresh, waiting, state, out)
+        waiting = _run_wave(
+            gap, values, low, n, step, coefs, losses, dense, strict, emit, own, fresh, waiting, state, out
+        )
 
 
 @compiled
-def _run(
+def _run_wave(
     gap, values, low, n, step, coefs, losses, is_dense, strict, emit, own, fresh, waiting, state, out
 ):  # out: state, out
     """Walk up or down through the events low .. low + n - 1; returns the values that are not in the state yet.
@@ -204,7 +206,7 @@ def walk_columns(
         low = min(start, end - step) + shift
         _find_losses(gap, low, low + abs(end - start), coefs[0], wave, losses)
         is_dense = _is_dense(gap, low, abs(end - start), coefs[0], wave)
-        if is_dense:  # as in `_run`, what came before is added apart
+        if is_dense:  # as in `_run_wave`, what came before is added apart
             passed[:] = state
             state[:] = 0.0
         _run_columns(

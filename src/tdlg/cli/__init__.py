@@ -4,19 +4,12 @@ Tables go to stdout and messages to stderr. A command's file is imported when th
 inside the command.
 """
 
-import os
 import sys
 
 try:
-    from tdlg.cli.group import app, run_app
+    from tdlg.cli.group import app, main
 except KeyboardInterrupt:
     print("interrupted", file=sys.stderr)
     raise SystemExit(130) from None  # the same as in `group`, which is not imported yet
 
 __all__ = ["app", "main"]
-
-
-def main() -> None:
-    """Run the command line."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads of the boosted trees must not spin on busy cores
-    run_app()

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tdlg.cli.group import command
-from tdlg.cli.options import (
-    EVALUATE_HELP,
-    AlertsPerDay,
-    Columns,
-    EdgesPath,
-    Evaluate,
-    LabelColumn,
-    LabelDelay,
-    LabelTime,
-    Missing,
-    Output,
-    Positive,
-    Seed,
-    duration,
-    late_labels,
-    number_or_text,
-    with_columns,
-    wrong,
-)
-from tdlg.cli.output import check_output, count, give, note, progress, rounded
-from tdlg.cli.tables import check_fits, labels_read, listed, note_known_at_once, note_table, read_table
+from tdlg.cli.options import Evaluate, FeatureColumns, NeededLabels, Seed, duration, number_or_text, wrong
+from tdlg.cli.output import give, note, progress, times_as_text
+from tdlg.cli.tables import labels_read, note_known_at_once, note_table, read_table
 from tdlg.exceptions import ParameterError
-from tdlg.memory import LEARNING
+from tdlg.tables.text import count
 
 if TYPE_CHECKING:
     import polars as pl
 
     from tdlg.edges import TemporalEdges
+    from tdlg.io.read import Table
 
 USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
 OF_LINKS = ("propagation-links", "edgebank")  # these do not use labels
-TRIALS = {"random": 3, "forecast": 1, "stream": 1}  # the split by time is always the same
 HELD_OUT = {"random": "random split", "forecast": "the latest ones", "stream": "the latest ones"}
 ALERTS_PER_DAY = 20
 
@@ -58,39 +44,16 @@ def _methods(incomplete: str) -> list[str]:
 
 
 @command(commands, "tdlg compare payments.csv --label fraud --evaluate forecast")
-@with_columns()
 def compare(
-    edges: EdgesPath,
+    edges: Path,
     *,
-    label: LabelColumn,
-    positive: Positive = None,
-    missing: Missing = None,
-    label_time: LabelTime = None,
-    label_delay: LabelDelay = None,
-    methods: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B",
-            help="Methods to compare, for example propagation,ctdne; or all (slow).",
-            autocompletion=_methods,
-        ),
-    ] = ",".join(USUAL),
-    evaluate: Annotated[
-        Evaluate | None,
-        typer.Option(
-            help=f"{EVALUATE_HELP} By default as in the report of classify: random ones where labels are missing here and "
-            "there, else the latest ones."
-        ),
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Number of times that labels are held out. By default 3 with --evaluate random, else 1."
-        ),
-    ] = None,
-    output: Output = None,
+    labels: NeededLabels,
+    methods: Annotated[str, typer.Option(autocompletion=_methods)] = ",".join(USUAL),
+    evaluate: Evaluate | None = None,
+    trials: Annotated[int | None, typer.Option(min=1)] = None,
+    output: Path | None = None,
     seed: Seed = 0,
-    columns: Columns,
+    columns: FeatureColumns,
 ) -> None:
     """Compare methods on your own data: hold out labels and measure how well each method predicts them.
 
@@ -98,29 +61,33 @@ def compare(
     the cut, and later labels count from when they became known.
 
     The methods of this package are propagation, tdlg and tdlg-dense; label-rates and windows are simple references.
-    Published methods to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and dyrep.
-    They are slow, and most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods all, all of
-    these are run, which may take hours on 100,000 edges; progress shows the remaining time.
+    Published methods to compare with are ctdne, timers, dylink2vec, dyngem, evolvegcn, evolvegcn-o, gcrn, vgrnn and
+    dyrep. They are slow, and most need PyTorch or gensim; from a clone: pip install "./paper[deep]". With --methods
+    all, all of these are run, which may take hours on 100,000 edges; progress shows the remaining time.
+
+    Parameters
+    ----------
+    methods : A,B
+        Methods to compare, for example propagation,ctdne; or all (slow).
+    evaluate
+        Hold out known labels: random ones; the latest ones (forecast); or the latest ones, each of which counts for
+        later rows from when it became known (stream). By default as in the report of classify: random ones where labels
+        are missing here and there, else the latest ones.
+    trials : NUMBER
+        Number of times that labels are held out. By default 3 with --evaluate random, else 1.
     """
     import polars as pl
 
     from tdlg.judge.holdout import draw_trial, suitable_split
     from tdlg.judge.run import evaluate as judge
-    from tdlg.judge.trials import ChronologicalClassification, EdgeClassification
+    from tdlg.judge.trials import EdgeClassification, ForecastClassification
 
-    check_output(output)
-    late = late_labels(label, label_time, label_delay)
-    if evaluate == "random" and (label_time or label_delay):
-        raise wrong(
-            "--evaluate",
-            "labels held out at random have labels before and after them, whenever they became known. Leave out --evaluate "
-            "random, or --label-time and --label-delay.",
-        )
+    if evaluate == "random" and labels.are_late:
+        problem = "labels held out at random have labels before and after them, whenever they became known."
+        raise wrong("--evaluate", f"{problem} Leave out --evaluate random, or --label-time and --label-delay.")
     chosen = _chosen(methods)
-    check_fits(edges, LEARNING)
-    of_labels = {"positive": positive, "missing": listed(missing)}
-    table = read_table(edges, columns, label, late, to_learn=True, **of_labels)
-    known, positive_class = _as_two_numbers(table.edges, table.positive)
+    table = _table_to_learn(edges, labels, output, columns)
+    known, positive = _with_two_classes(table.edges, table.positive)
     note_table(table, columns, labels_read(known))
     if evaluate is None:
         latest: Evaluate = "forecast" if known.label_ticks is None else "stream"
@@ -128,17 +95,18 @@ def compare(
     task: Any = EdgeClassification(known)
     if evaluate != "random":
         note_known_at_once(known)
-        task = ChronologicalClassification(known, prequential=evaluate == "stream")
-    n_trials = trials or TRIALS[evaluate]
+        task = ForecastClassification(known, stream=evaluate == "stream")
+    n_trials = trials or (3 if evaluate == "random" else 1)  # the split by time is always the same
     for trial in range(n_trials):
         draw_trial(task, seed + trial)  # fails before any work is done
     rows = []
     with progress() as show:
         for number, name in enumerate(chosen):
-            start, total = number * n_trials, len(chosen) * n_trials
-            show(start, total, name)
+            done_before, total = number * n_trials, len(chosen) * n_trials
+            show(done_before, total, name)
+            tell = partial(_tell, show, done_before, total, name)
             try:
-                rows.append(judge(name, task, n_trials, seed, callback=lambda done, _: show(start + done, total, name)))  # noqa: B023
+                rows.append(judge(name, task, n_trials, seed, callback=tell))
             except ImportError as error:
                 note(f"{name}: not run ({error})")
     if not rows:
@@ -147,72 +115,60 @@ def compare(
             parameter="methods",
         )
     found = pl.concat(rows)
-    precise = "AUC and average precision are means over the classes"
-    precise = precise if positive_class is None else f"average precision for {positive_class!r}"
     trained, tested = (count(found[name][0], "label") for name in ("n_train", "n_test"))
+    precise = "AUC and average precision are means over the classes"
+    precise = precise if positive is None else f"average precision for {positive!r}"
     note(f"trained on {trained}, tested on {tested} ({HELD_OUT[evaluate]}); {precise}")
     give(_summary(found), output, first="auc")
 
 
 @command(commands, "tdlg backtest payments.csv --label fraud --every 30d --label-delay 7d -o periods.csv")
-@with_columns()
 def backtest(
-    edges: EdgesPath,
+    edges: Path,
     *,
-    label: LabelColumn,
-    every: Annotated[
-        str,
-        typer.Option(
-            metavar="DURATION", help="Length of a period, for example 30d, or a number if the times are numbers."
-        ),
-    ],
-    alerts_per_day: AlertsPerDay = None,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Start of the first period, for example 2024-06-01. By default after the first 30 % of the time span.",
-        ),
-    ] = None,
-    curve: Annotated[
-        bool,
-        typer.Option(
-            "--curve",
-            help="Measure how the quality grows with the history instead: predict the periods from the last 7, 14, 28 and "
-            "more days before them only.",
-        ),
-    ] = False,
-    positive: Positive = None,
-    missing: Missing = None,
-    label_time: LabelTime = None,
-    label_delay: LabelDelay = None,
-    output: Output = None,
+    labels: NeededLabels,
+    every: str,
+    alerts_per_day: float | None = None,
+    start: str | None = None,
+    curve: bool = False,
+    report: Path | None = None,
+    output: Path | None = None,
     seed: Seed = 0,
-    columns: Columns,
+    columns: FeatureColumns,
 ) -> None:
     """Go through time as in production: fit at the start of each period on what was known then, and score the period.
 
     The result has one row per period and method, and a total. "alert_precision" is the share of positive rows among the
     --alerts-per-day highest scores of each day. Labels that become known during a period count from then on. The methods are
-    propagation, label rates per node, and the same trees on counts, means and label rates in windows of 1, 7 and 30 days.
+    propagation, label rates per node, and the same trees on counts, means and label rates in windows of 1, 7 and 30
+    days.
+
+    Parameters
+    ----------
+    every : DURATION
+        Length of a period, for example 30d, or a number if the times are numbers.
+    start : TIME
+        Start of the first period, for example 2024-06-01. By default after the first 30 % of the time span.
+    curve
+        Measure how the quality grows with the history instead: predict the periods from the last 7, 14, 28 and more days
+        before them only.
+    report : PAGE
+        Write a page with the chart and the table of --curve to this file.
     """
     from tdlg.judge.backtest import backtest as go_through
     from tdlg.judge.backtest import learning_curve
 
-    period = duration(every, "--every")
-    n_alerts = ALERTS_PER_DAY if alerts_per_day is None else int(alerts_per_day)
+    period, n_alerts = duration(every, "--every"), ALERTS_PER_DAY if alerts_per_day is None else int(alerts_per_day)
     if n_alerts < 1 or n_alerts != (alerts_per_day or n_alerts):
         raise wrong("--alerts-per-day", f"it must be a whole number of at least 1. Got {alerts_per_day:g} instead.")
-    check_output(output)
-    late = late_labels(label, label_time, label_delay)
-    check_fits(edges, LEARNING)
-    of_labels = {"positive": positive, "missing": listed(missing)}
-    table = read_table(edges, columns, label, late, to_learn=True, **of_labels)
-    known, positive_class = _as_two_numbers(table.edges, table.positive)
-    if positive_class is None:
+    if report is not None and not curve:
+        raise wrong("--report", "it shows how the quality grows with the history: add --curve.")
+    table = _table_to_learn(edges, labels, output, columns)
+    known, positive = _with_two_classes(table.edges, table.positive)
+    if positive is None:
         raise ParameterError(
-            f"The column {label!r} has more than two classes. Give the positive class with --positive, for example "
-            "--positive fraud.",
+            f"The column {labels.label!r} has more than two classes. Give the positive class with --positive, for "
+            "example --positive fraud.",
             parameter="positive",
         )
     note_table(table, columns, labels_read(known))
@@ -227,12 +183,25 @@ def backtest(
             random_state=seed,
             callback=lambda done, total: show(done, total, "periods"),
         )
-    note(f"positive class: {positive_class!r}; at most {count(n_alerts, 'alert')} per day")
-    found = rounded(found if curve else _with_total(found), "auc", "average_precision", "alert_precision")
-    give(found, output, rows=len(found))
+    note(f"positive class: {positive!r}; at most {count(n_alerts, 'alert')} per day")
+    if report is not None:
+        from tdlg.report import write_curve
+
+        write_curve(report, found, positive=positive, command=shlex.join(["tdlg", *sys.argv[1:]]))
+        note(f"wrote the report {report}")
+    found = found if curve else _with_total(found)
+    give(found, output, rows=len(found), computed=("auc", "average_precision", "alert_precision"))
 
 
-def _as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[TemporalEdges, Any]:
+def _table_to_learn(path: Path, labels: NeededLabels, output: Path | None, columns: FeatureColumns) -> Table:
+    from tdlg.memory import LEARNING
+    from tdlg.models.fits import check_fits
+
+    check_fits(path, LEARNING)
+    return read_table(path, columns, labels, to_learn=True)
+
+
+def _with_two_classes(edges: TemporalEdges, positive: Any = None) -> tuple[TemporalEdges, Any]:
     """Two classes as 0 and 1, and the positive class, by default by the rule; more classes unchanged, and None."""
     import numpy as np
 
@@ -243,7 +212,7 @@ def _as_two_numbers(edges: TemporalEdges, looked_for: Any = None) -> tuple[Tempo
     classes = np.unique(labels[edges.labelled])
     if len(classes) != 2:
         return edges, None
-    place = positive_class(classes, labels, looked_for)
+    place = positive_class(classes, labels, positive)
     is_positive = np.where(edges.labelled, labels == classes[place], np.nan)
     return edges.with_label(is_positive), plain_classes(classes).tolist()[place]
 
@@ -252,13 +221,10 @@ def _with_total(found: pl.DataFrame) -> pl.DataFrame:
     """Periods as text, and the word "total" for all of them."""
     import polars as pl
 
-    dates = found.select(pl.col("start", "stop"))
-    if dates["start"].dtype.is_temporal():
-        is_day = (dates["start"].dt.truncate("1d") == dates["start"]).all()
-        dates = dates.select(pl.all().dt.to_string("%Y-%m-%d" if is_day else "%Y-%m-%dT%H:%M:%S"))
-    return found.with_columns(
-        dates["start"].cast(pl.String).fill_null("total").alias("start"), dates["stop"].cast(pl.String).alias("stop")
-    )
+    dates = [found[name] for name in ("start", "stop")]
+    if found["start"].dtype.is_temporal():
+        dates = [times_as_text(times) for times in dates]
+    return found.with_columns(times.cast(pl.String) for times in dates).with_columns(pl.col("start").fill_null("total"))
 
 
 def _chosen(methods: str) -> list[str]:
@@ -277,17 +243,21 @@ def _chosen(methods: str) -> list[str]:
     return chosen
 
 
+def _tell(show: Any, before: int, total: int, name: str, done: int, _: int) -> None:
+    show(before + done, total, name)
+
+
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
-    """One row per method, with its settings: the means over the trials, and half the width of the interval of the AUC."""
+    """One row per method, with its settings: means over the trials, and half the width of the interval of the AUC."""
     import polars as pl
 
-    from tdlg.judge.results import summarise
+    from tdlg.judge.run import summarise
 
     with_settings = pl.format("{} ({})", "method", "settings")
     rows = rows.with_columns(pl.when(pl.col("settings") == "").then("method").otherwise(with_settings).alias("method"))
     auc, precision = (summarise(rows, ["method"], metric) for metric in ("auc", "average_precision"))
     memory = rows.group_by("method", maintain_order=True).agg(pl.col("peak_bytes").max())["peak_bytes"] / 1e6
-    table = auc.select(
+    return auc.select(
         "method",
         pl.col("mean").round(4).alias("auc"),
         pl.col("half_width").fill_nan(None).round(4).alias("auc_half_width"),
@@ -296,4 +266,3 @@ def _summary(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("seconds").round(2),
         memory.round(0).alias("megabytes"),
     )
-    return table

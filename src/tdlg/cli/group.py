@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import errno
-import inspect
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any
@@ -23,13 +22,12 @@ from typer.core import TyperGroup
 
 from tdlg import __version__
 from tdlg.cli import output
-from tdlg.cli.options import example
+from tdlg.cli.options import as_options, example
 from tdlg.cli.output import note, one_line, red, warn
 from tdlg.exceptions import TdlgError, TdlgWarning
 
 WRONG_USAGE, INTERRUPTED, BROKEN_PIPE, TERMINATED = 2, 130, 141, 143  # exit codes that shells use, three for signals
 USAGE_ERROR: Any = typer.BadParameter.__base__  # of click, which some versions of typer contain and others import
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show only warnings and errors on stderr.")]
 COMMANDS = {  # the file of each command, and what it is for
     "classify": ("classify", "Fill in missing labels."),
     "outliers": ("classify", "Find unusual interactions, without labels."),
@@ -39,8 +37,12 @@ COMMANDS = {  # the file of each command, and what it is for
     "score": ("models", "Score a table with a saved model."),
     "nodes": ("models", "Rank the nodes to look at first."),
     "explain": ("models", "Explain the prediction for one row."),
-    "stream": ("serve", "Score events as they come, from stdin to stdout."),
+    "card": ("models", "Say what a model was fitted on, how good it is, and its limits."),
+    "stream": ("stream", "Score events as they come, from stdin to stdout."),
     "refit": ("serve", "Learn a new model from what was logged, and use it unless it is worse."),
+    "token": ("team", "Add or revoke reviewers, who sign in at the desk with a token each."),
+    "snooze": ("team", "Raise no alerts of the nodes in a file for a while."),
+    "audit": ("team", "List what reviewers did."),
     "serve": ("serve", "Score events over HTTP as they happen, with a page for alerts."),
     "info": ("info", "Show how a table is read."),
     "datasets": ("info", "List the public data sets, or download one."),
@@ -86,18 +88,11 @@ class Commands(TyperGroup):
 
 
 def command(commands: typer.Typer, *examples: str, **how: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a function as a command with these examples and --quiet."""
+    """Add a function as a command with these examples; its docstring has the help."""
 
     def decorated(function: Callable[..., None]) -> Callable[..., None]:
-        @wraps(function)
-        def run(*, quiet: bool = False, **given: Any) -> None:
-            output.quiet = quiet
-            function(**given)
-
-        signature = inspect.signature(function, eval_str=True)
-        option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
-        run.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
-        commands.command(epilog=example(*examples), **how)(run)
+        run, text = as_options(function)
+        commands.command(help=text, epilog=example(*examples), **how)(run)
         return function
 
     return decorated
@@ -131,8 +126,9 @@ def _options(
     """
 
 
-def run_app() -> None:
+def main() -> None:
     """Run the command line as a separate process."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads of the boosted trees must not spin on busy cores
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # otherwise it is ignored, as with nohup
         signal.signal(signal.SIGINT, output.interrupt)
     _open_streams()
@@ -196,9 +192,14 @@ def _of_usage(error: Any, context: Any) -> str:
     if type(error) is typer.BadParameter:
         if error.param is None:
             return f"{error.param_hint}: {error.message}"
-        text = f"{max(error.param.opts, key=len)}: {error.message.removeprefix('Value error, ')}"
+        problem = error.message.removeprefix("Value error, ").replace("Input should be", "it must be")
+        text = f"{max(error.param.opts, key=len)}: {problem}"
+    text += "" if text.endswith((".", "?")) else "."
+    unknown = re.match(r"No such command '(.*)'", text)
+    for close in get_close_matches(unknown[1], COMMANDS, 1) if unknown else []:
+        text += f" Did you mean {close!r}?"
     command = " ".join(["tdlg", *filter(None, [context.invoked_subcommand])])
-    return f"{text}{'' if text.endswith(('.', '?')) else '.'} Use `{command} --help` for help."
+    return f"{text} Use `{command} --help` for help."
 
 
 def _is_plain(error: Exception) -> bool:

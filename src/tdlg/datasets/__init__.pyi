@@ -3,7 +3,6 @@ from .blocks import TemporalBlockModel as TemporalBlockModel
 from .blocks import make_tsbm as make_tsbm
 from .fetch import dataset_file as dataset_file
 from .fetch import is_available as is_available
-from .load import dataset_table as dataset_table
 from .load import describe as describe
 from .load import load_dataset as load_dataset
 from .payments import Payments as Payments

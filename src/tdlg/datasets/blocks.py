@@ -16,8 +16,6 @@ from tdlg.checks import as_generator, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 
-__all__ = ["BlockSample", "TemporalBlockModel", "make_tsbm"]
-
 Floats = NDArray[np.float64]
 Shares = float | tuple[tuple[float, ...], ...]
 
@@ -144,7 +142,14 @@ class TemporalBlockModel:
         checked = dict(n_nodes=n_nodes, degree=degree, intra=intra, time_means=means, time_stds=stds, communities=sizes)
         for name, value in checked.items():
             object.__setattr__(self, name, value)
-        self._check_pairs()
+        for period, (entry, counts) in enumerate(zip(self.intra, self.counts, strict=True)):
+            if counts[self.n_pairs > 0].sum() != n_nodes * degree // 2:
+                raise ParameterError(
+                    f"The 'intra' parameter has edges in period {period + 1} for a block that has no two distinct nodes: "
+                    f"the sizes are {sizes}. Got {entry!r}. Move that share to other blocks, or make the communities "
+                    "larger.",
+                    parameter="intra",
+                )
 
     # ---- names and sizes
 
@@ -222,18 +227,6 @@ class TemporalBlockModel:
         within, between = (pairs / max(pairs.sum(), 1) for pairs in of_pairs)
         return entry * within + (1 - entry) * between
 
-    def _check_pairs(self) -> None:
-        """Refuse edges in a block without two distinct nodes."""
-        n_edges = self.n_nodes * self.degree // 2
-        for period, (entry, counts) in enumerate(zip(self.intra, self.counts, strict=True)):
-            if counts[self.n_pairs > 0].sum() != n_edges:
-                raise ParameterError(
-                    f"The 'intra' parameter has edges in period {period + 1} for a block that has no two distinct nodes: "
-                    f"the sizes are {self.sizes}. Got {entry!r}. Move that share to other blocks, or make the "
-                    f"communities larger.",
-                    parameter="intra",
-                )
-
 
 @dataclass(frozen=True, eq=False)
 class BlockSample:
@@ -293,32 +286,29 @@ def _rounded(wanted: Floats) -> NDArray[np.int64]:
 
 
 def _is_list(value: Any) -> bool:
-    if isinstance(value, np.ndarray):
-        return value.ndim > 0
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return value.ndim > 0 if isinstance(value, np.ndarray) else isinstance(value, list | tuple | range)
 
 
 def _checked_sizes(communities: Any, n_nodes: int) -> tuple[int, ...]:
     """The sizes of the communities, from their number or their sizes."""
-    if not _is_list(communities):
-        check_count(OWNER, "communities", communities, 1)
-        many = int(communities)
-        if many > n_nodes:
-            raise ParameterError(
-                f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead.",
-                parameter="communities",
+    are_sizes = _is_list(communities)
+    for value in communities if are_sizes else [communities]:
+        check_count(OWNER, "communities", value, 1)
+    if are_sizes:
+        sizes = tuple(map(int, communities))
+        if sum(sizes) != n_nodes:
+            problem = (
+                f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead."
             )
-        return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
-    for size in communities:
-        check_count(OWNER, "communities", size, 1)
-    sizes = tuple(map(int, communities))
-    if sum(sizes) != n_nodes:
-        raise ParameterError(
-            f"The 'communities' parameter must be sizes that sum to 'n_nodes', {n_nodes}. Got {sizes} instead.",
-            f"Pass n_nodes={sum(sizes)!r}, or other sizes.",
-            parameter="communities",
+            raise ParameterError(problem, f"Pass n_nodes={sum(sizes)!r}, or other sizes.", parameter="communities")
+        return sizes
+    many = int(communities)
+    if many > n_nodes:
+        problem = (
+            f"The 'communities' parameter must be at most 'n_nodes', {n_nodes}: each needs a node. Got {many} instead."
         )
-    return sizes
+        raise ParameterError(problem, parameter="communities")
+    return tuple(n_nodes // many + (at < n_nodes % many) for at in range(many))
 
 
 def _one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
@@ -336,16 +326,12 @@ def _one_a_period(name: str, values: Any, n_periods: int) -> tuple[float, ...]:
 def _checked_intra(intra: Any, n_communities: int) -> tuple[Shares, ...]:
     """For each period, the share of edges within communities, or a matrix of shares."""
     if not _is_list(intra) or len(intra) == 0:
-        raise ParameterError(
-            f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead.",
-            parameter="intra",
-        )
-    wrong = [entry for entry in intra if is_number(entry) and not 0 <= entry <= 1]
-    if wrong:
-        raise ParameterError(
-            f"The 'intra' parameter must have shares from 0 to 1. Got {wrong[0]!r} instead.",
-            parameter="intra",
-        )
+        problem = f"The 'intra' parameter must have one entry per period, such as (0.9, 0.1). Got {intra!r} instead."
+        raise ParameterError(problem, parameter="intra")
+    for entry in intra:
+        if is_number(entry) and not 0 <= entry <= 1:
+            problem = f"The 'intra' parameter must have shares from 0 to 1. Got {entry!r} instead."
+            raise ParameterError(problem, parameter="intra")
     return tuple(float(entry) if is_number(entry) else _matrix(entry, n_communities) for entry in intra)
 
 

@@ -9,7 +9,6 @@ import shutil
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import IO
@@ -17,8 +16,6 @@ from typing import IO
 from tdlg.atomic import put_in_place
 from tdlg.datasets.registry import Dataset, named
 from tdlg.exceptions import ReadError
-
-__all__ = ["dataset_file", "is_available"]
 
 VARIABLE = "TDLG_DATA"
 JODIE = b"user_id,item_id,timestamp,"  # the start of a table of the JODIE collection
@@ -112,20 +109,17 @@ def _present(names: Iterable[str]) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-@contextmanager
-def _scratch() -> Iterator[Path]:
+def _scratch() -> TemporaryDirectory[str]:
     """A folder inside the cache for incomplete files, so that a rename can move a complete one into place."""
     cache = _folders()[-1]
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        scratch = TemporaryDirectory(dir=cache, prefix="unfinished-")
+        return TemporaryDirectory(dir=cache, prefix="unfinished-")
     except OSError as error:
         raise ReadError(
             f"{cache}: this folder, the cache, cannot be written to ({error.strerror}). Unpack the file into another "
             f"folder, and set the environment variable {VARIABLE} to that folder."
         ) from error
-    with scratch:
-        yield Path(scratch.name)
 
 
 # ---- from an address or a packed file to the cache
@@ -140,7 +134,7 @@ def _downloaded(dataset: Dataset) -> Path:
     from pooch import HTTPDownloader
 
     with _scratch() as scratch:
-        packed = scratch / "download"
+        packed = Path(scratch) / "download"
         try:
             HTTPDownloader()(dataset.address, str(packed), None)
         except OSError as error:  # also what requests raises
@@ -173,7 +167,7 @@ def _installed(packed: Path, dataset: Dataset, origin: str, way_out: str) -> Pat
 
     target, found = _folders()[-1] / dataset.files[0], []
     with _scratch() as scratch:
-        unpacked = scratch / "unpacked"
+        unpacked = Path(scratch) / "unpacked"
         try:
             for name, part in _parts(packed):
                 with part, unpacked.open("wb") as copy:
@@ -205,17 +199,14 @@ def _parts(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             for member in archive.infolist():
                 yield member.filename, archive.open(member)
     elif start == JODIE:
-        rows = _rows_of_jodie(path)  # pages are numbered after users; the first file counts from 1
+        with path.open("rb") as file:
+            next(file)
+            texts = [line.split(b",", 4)[:4] for line in file]
+        numbers = [(int(user), int(page), int(float(time)), int(label)) for user, page, time, label in texts]
+        n_users = 1 + max((user for user, *_ in numbers), default=-1)
+        # pages are numbered after users; the first file counts from 1
+        rows = [(user, page + n_users, time, label) for user, page, time, label in numbers]
         yield "edges", io.BytesIO(b"".join(b"%d %d %d\n" % (user + 1, page + 1, time) for user, page, time, _ in rows))
         yield "labels", io.BytesIO(b"u,i,ts,label\r\n" + b"".join(b"%d,%d,%d,%d\r\n" % row for row in rows))
     else:
         yield "", path.open("rb")
-
-
-def _rows_of_jodie(path: Path) -> list[tuple[int, int, int, int]]:
-    with path.open("rb") as file:
-        next(file)
-        rows = [line.split(b",", 4)[:4] for line in file]
-    numbers = [(int(user), int(page), int(float(time)), int(label)) for user, page, time, label in rows]
-    n_users = 1 + max((user for user, *_ in numbers), default=-1)
-    return [(user, page + n_users, time, label) for user, page, time, label in numbers]

@@ -1,22 +1,18 @@
-"""`load_dataset`: a public data set as TemporalEdges; `dataset_table`: the figures of data sets, counted again."""
+"""`load_dataset`: a public data set as TemporalEdges; `describe`: the figures of edges, as in the registry."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tdlg.clock import ticks_per_second
-from tdlg.datasets.fetch import dataset_file, is_available
+from tdlg.datasets.fetch import dataset_file
 from tdlg.datasets.registry import DATASETS, Dataset, named
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import read_edges
-
-__all__ = ["dataset_table", "describe", "load_dataset"]
 
 DAY = 86400  # seconds
 LABELS = ("positive", "rating")
@@ -82,21 +78,38 @@ def load_dataset(
     tdlg.exceptions.ParameterError: There is no data set 'bitcoin-alpha'. Did you mean 'bitcoinalpha'? ...
     """
     dataset = named(name)
-    _check_label(dataset, label)
-    _check_random_state(dataset, random_state)
-    _check_dates(dataset, dates)
+    _check_options(dataset, label, dates, random_state)
     path = dataset_file(name, check=check)
     two_kinds = dataset.bipartite if bipartite is None else bool(bipartite)
     if name == "darpa":
-        return _read_darpa(path, two_kinds, dates)
-    if "time" in dataset.columns:
-        edges = _read(path, dataset, two_kinds, dates)
-    else:
-        edges = _read_with_synthetic_times(path, dataset, two_kinds, random_state)
-    return edges if edges.label is None else edges.with_label(_labels(edges.label, label, path))
+        return TemporalEdges(**_columns_of_darpa(path, dates), bipartite=two_kinds)
+    at = {role: position for position, role in enumerate(dataset.columns)}
+    edges = read_edges(
+        path,
+        src=at["src"],
+        dst=at["dst"],
+        time=at.get("time", at.get("rating")),  # without times, the ratings are read in their place
+        label=at.get("rating", at.get("label")) if "time" in at else None,
+        features=[at[name] for name in dataset.features],
+        bipartite=two_kinds,
+        time_unit="s" if dates and path.suffix != ".parquet" else None,
+    )
+    labels, ticks = edges.label, edges.ticks
+    if "time" not in at:
+        labels, ticks = ticks, np.random.default_rng(random_state).integers(0, 943 * DAY, len(edges))
+    if labels is not None and labels.dtype.kind not in "iu":
+        raise ReadError(f"{path}: the ratings must be whole numbers, one in every row. Get the right file.")
+    if labels is not None and label == "positive":
+        labels = (labels > 0).astype(np.int64)
+    if "time" in at and (dates or edges.time_unit is None):
+        return edges if labels is None else edges.with_label(labels)
+    if edges.time_unit is not None:
+        ticks = edges.time.astype("datetime64[s]").astype(np.int64)
+    features = None if edges.features is None else dict(zip(edges.feature_names, edges.features.T, strict=True))
+    return TemporalEdges(edges.src, edges.dst, ticks, label=labels, features=features, bipartite=two_kinds)
 
 
-def _check_label(dataset: Dataset, label: Any) -> None:
+def _check_options(dataset: Dataset, label: Any, dates: bool, random_state: Any) -> None:
     if label not in LABELS:
         raise ParameterError(f"The 'label' must be one of {LABELS}. Got {label!r} instead.", parameter="label")
     if label == "rating" and "rating" not in dataset.columns:
@@ -106,9 +119,6 @@ def _check_label(dataset: Dataset, label: Any) -> None:
             "Leave out label=, or load one of these.",
             parameter="label",
         )
-
-
-def _check_random_state(dataset: Dataset, random_state: Any) -> None:
     if "time" in dataset.columns and random_state is not None:
         raise ParameterError(
             f"The 'random_state' is only for synthetic times, but {dataset.name!r} has real times. Got {random_state!r}.",
@@ -121,9 +131,6 @@ def _check_random_state(dataset: Dataset, random_state: Any) -> None:
             "Pass random_state=0, or another seed, to sample them.",
             parameter="random_state",
         )
-
-
-def _check_dates(dataset: Dataset, dates: bool) -> None:
     if dates and not dataset.dated:
         raise ParameterError(
             f"The times of {dataset.name!r} are not dates: they count from an unknown start.",
@@ -132,29 +139,7 @@ def _check_dates(dataset: Dataset, dates: bool) -> None:
         )
 
 
-def _read(path: Path, dataset: Dataset, bipartite: bool, dates: bool) -> TemporalEdges:
-    at = {role: position for position, role in enumerate(dataset.columns)}
-    edges = read_edges(
-        path,
-        src=at["src"],
-        dst=at["dst"],
-        time=at["time"],
-        label=at.get("rating", at.get("label")),
-        features=[at[name] for name in dataset.features],
-        bipartite=bipartite,
-        time_unit="s" if dates and path.suffix != ".parquet" else None,
-    )
-    return edges if dates or edges.time_unit is None else _in_seconds(edges)
-
-
-def _in_seconds(edges: TemporalEdges) -> TemporalEdges:
-    """The same edges with times in seconds since 1970 instead of datetimes."""
-    seconds = edges.time.astype("datetime64[s]").astype(np.int64)
-    features = None if edges.features is None else dict(zip(edges.feature_names, edges.features.T, strict=True))
-    return TemporalEdges(edges.src, edges.dst, seconds, label=edges.label, features=features, bipartite=edges.bipartite)
-
-
-def _read_darpa(path: Path, bipartite: bool, dates: bool) -> TemporalEdges:
+def _columns_of_darpa(path: Path, dates: bool) -> dict[str, Any]:
     """Lines "source, destination, month/day/year-hour:minute, attack"; the attack is "-" for an ordinary connection."""
     import polars as pl
 
@@ -170,22 +155,7 @@ def _read_darpa(path: Path, bipartite: bool, dates: bool) -> TemporalEdges:
         ) from None
     time = times.to_numpy().astype("datetime64[s]")
     label = attack.to_numpy().astype(np.int64)
-    return TemporalEdges(
-        table["src"], table["dst"], time if dates else time.astype(np.int64), label=label, bipartite=bipartite
-    )
-
-
-def _read_with_synthetic_times(path: Path, dataset: Dataset, bipartite: bool, random_state: Any) -> TemporalEdges:
-    at = {role: position for position, role in enumerate(dataset.columns)}
-    read = read_edges(path, src=at["src"], dst=at["dst"], time=at["rating"], features=())  # reads the ratings as times
-    times = np.random.default_rng(random_state).integers(0, 943 * DAY, len(read))
-    return TemporalEdges(read.src, read.dst, times, label=read.ticks, bipartite=bipartite)
-
-
-def _labels(values: NDArray[Any], label: str, path: Path) -> NDArray[Any]:
-    if values.dtype.kind not in "iu":
-        raise ReadError(f"{path}: the ratings must be whole numbers, one in every row. Get the right file.")
-    return values if label == "rating" else (values > 0).astype(np.int64)
+    return {"src": table["src"], "dst": table["dst"], "time": time if dates else time.astype(np.int64), "label": label}
 
 
 # ---- figures of data sets
@@ -201,34 +171,7 @@ def describe(edges: TemporalEdges) -> dict[str, int | float | None]:
     """
     span = float(edges.ticks.max() - edges.ticks.min()) if len(edges) else None
     days = None if span is None else round(span / (DAY * ticks_per_second(edges.time_unit or "s")))
-    return {"n_nodes": edges.n_nodes, "n_edges": len(edges), "days": days, "positive": _positive(edges)}
-
-
-def _positive(edges: TemporalEdges) -> float | None:
-    if edges.label is None or edges.label.dtype.kind not in "biuf" or not edges.labelled.any():
-        return None
-    return round(100 * float(np.mean(edges.label[edges.labelled] > 0)), 2)
-
-
-def dataset_table(names: Iterable[str] | None = None) -> list[dict[str, Any]]:
-    """Recompute the figures of data sets, by default of all; those that are not on this machine are "not run: data".
-
-    Nothing is downloaded. Synthetic times have no days. The published figures are in `DATASETS`.
-
-    Examples
-    --------
-    >>> from tdlg.datasets import dataset_table
-    >>> for row in dataset_table(["bitcoinalpha"]):  # doctest: +SKIP
-    ...     print(row["name"], row["n_nodes"], row["n_edges"], row["days"], row["positive"])
-    bitcoinalpha 3783 24186 1901 93.65
-    """
-    return [_row(name) for name in (DATASETS if names is None else names)]
-
-
-def _row(name: str) -> dict[str, Any]:
-    has_times = "time" in named(name).columns
-    if not is_available(name):
-        nothing = dict.fromkeys(("n_nodes", "n_edges", "days", "positive"))
-        return {"name": name, **nothing, "status": "not run: data"}
-    row = {"name": name, **describe(load_dataset(name, random_state=None if has_times else 0)), "status": "measured"}
-    return row if has_times else {**row, "days": None}
+    positive = None
+    if edges.label is not None and edges.label.dtype.kind in "biuf" and edges.labelled.any():
+        positive = round(100 * float(np.mean(edges.label[edges.labelled] > 0)), 2)
+    return {"n_nodes": edges.n_nodes, "n_edges": len(edges), "days": days, "positive": positive}

@@ -17,8 +17,6 @@ from tdlg.exceptions import ParameterError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["SCENARIOS", "Payments", "make_payments", "write_payments"]
-
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
@@ -152,15 +150,15 @@ def make_payments(
     seconds = np.sort(rng.integers(0, DAYS, n) * 86_400 + of_day)
     amount = _genuine_amounts(rng, rng.uniform(5, 100, n_customers)[customer])
     large = np.zeros(n, bool)
-    large[rng.choice(n, _at_least_one(LARGE_SHARE, n), replace=False)] = True
-    spells = _terminal_spells(rng, n_terminals), _customer_spells(rng, n_customers)
+    large[rng.choice(n, max(1, round(LARGE_SHARE * n)), replace=False)] = True
+    spells = _spells(rng, n_terminals, n_customers)
     scenario = _scenarios(rng, large, (terminal, customer), spells, seconds / 86_400)
     amount = _fraud_amounts(rng, amount, scenario)
     delay = _label_delays(rng, n)
     time = START + seconds.astype("timedelta64[s]")
     edges = TemporalEdges(
-        _names("customer", n_customers)[customer],
-        _names("terminal", n_terminals)[terminal],
+        np.array([f"customer {at}" for at in range(n_customers)], object)[customer],
+        np.array([f"terminal {at}" for at in range(n_terminals)], object)[terminal],
         time,
         label=(scenario > 0).astype(np.int64),
         features={"amount": amount.round(2)},
@@ -224,8 +222,12 @@ def write_payments(
 
     def chunks(wanted: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
         done = 0
-        for days in _days_of_chunks(per_day):
-            for seconds in _seconds(rng, np.repeat(days, per_day[days])):
+        chunk = np.cumsum(per_day) // PAYMENTS_AT_ONCE  # of days in a row; single days may have more payments
+        for number in np.unique(chunk):
+            days = np.flatnonzero(chunk == number)
+            day = np.repeat(days, per_day[days])
+            of_days = np.sort(day * 86_400 + _seconds_of_day(rng, len(day)))
+            for seconds in np.array_split(of_days, max(-(-len(of_days) // PAYMENTS_AT_ONCE), 1)):
                 frame = _frame(rng, world, seconds, hubs, n_labelled - done)
                 done += len(frame)
                 yield frame if wanted is None else frame.select(wanted)
@@ -314,7 +316,7 @@ class _Spells(NamedTuple):
     def of(cls, rng: np.random.Generator, n_nodes: int, share: float, days: tuple[int, int]) -> _Spells:
         """Spells of a share of the nodes."""
         start = np.full(n_nodes, np.inf)
-        chosen = rng.choice(n_nodes, _at_least_one(share, n_nodes), replace=False)
+        chosen = rng.choice(n_nodes, max(1, round(share * n_nodes)), replace=False)
         start[chosen] = rng.uniform(0, DAYS - days[0], len(chosen))
         return cls(start, rng.uniform(*days, n_nodes))
 
@@ -324,14 +326,10 @@ class _Spells(NamedTuple):
         return (since >= 0) & (since < self.length[node])
 
 
-def _terminal_spells(rng: np.random.Generator, n_terminals: int) -> _Spells:
-    """When terminals are compromised."""
-    return _Spells.of(rng, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
-
-
-def _customer_spells(rng: np.random.Generator, n_customers: int) -> _Spells:
-    """When cards are stolen."""
-    return _Spells.of(rng, n_customers, STOLEN_SHARE, STOLEN_DAYS)
+def _spells(rng: np.random.Generator, n_terminals: int, n_customers: int) -> tuple[_Spells, _Spells]:
+    """When terminals are compromised and cards are stolen."""
+    compromised = _Spells.of(rng, n_terminals, COMPROMISED_SHARE, COMPROMISED_DAYS)
+    return compromised, _Spells.of(rng, n_customers, STOLEN_SHARE, STOLEN_DAYS)
 
 
 def _sampled(rng: np.random.Generator, weight: Floats, n: int) -> Codes:
@@ -348,14 +346,6 @@ def within_reach(home: Floats, place: Floats) -> tuple[Codes, Codes]:
     distance, near = KDTree(place).query(home, k=range(1, k + 1))
     reach = np.sqrt(NEAR / (np.pi * len(place)))
     return near, np.maximum(np.count_nonzero(distance <= reach, axis=1), 1)
-
-
-def _at_least_one(share: float, n: int) -> int:
-    return max(1, round(share * n))
-
-
-def _names(kind: str, n: int) -> NDArray[np.object_]:
-    return np.array([f"{kind} {at}" for at in range(n)], dtype=object)
 
 
 # ---- payments in chunks
@@ -377,21 +367,8 @@ class _World(NamedTuple):
         parts = [within_reach(home[at : at + HOMES], place) for at in range(0, n_customers, HOMES)]
         near = np.concatenate([near.astype(np.int32) for near, _ in parts])
         counts = np.concatenate([counts for _, counts in parts])
-        spells = _terminal_spells(rng, n_terminals), _customer_spells(rng, n_customers)
+        spells = _spells(rng, n_terminals, n_customers)
         return cls(busy, near, counts, rng.uniform(5, 100, n_customers), spells)
-
-
-def _days_of_chunks(per_day: Codes) -> Iterator[Codes]:
-    """Days in a row that have at most `PAYMENTS_AT_ONCE` payments together; single days may have more."""
-    chunk = np.cumsum(per_day) // PAYMENTS_AT_ONCE
-    for number in np.unique(chunk):
-        yield np.flatnonzero(chunk == number)
-
-
-def _seconds(rng: np.random.Generator, day: Codes) -> list[Codes]:
-    """The times of payments on these days in order, in parts of at most `PAYMENTS_AT_ONCE`."""
-    seconds = np.sort(day * 86_400 + _seconds_of_day(rng, len(day)))
-    return np.array_split(seconds, max(-(-len(seconds) // PAYMENTS_AT_ONCE), 1))
 
 
 def _frame(rng: np.random.Generator, world: _World, seconds: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:

@@ -11,8 +11,6 @@ from typing import Any
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["DATASETS", "Dataset", "named"]
-
 ROLES = {"src", "dst", "time", "rating", "label"}
 
 

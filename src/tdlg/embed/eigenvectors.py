@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from tdlg.checks import as_generator, check_choice, check_number
 from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
-from tdlg.estimator import all_or_nothing
+from tdlg.estimator import all_or_nothing, check_shapes
 from tdlg.exceptions import warn
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
@@ -126,8 +126,9 @@ class EdgeEmbedding(EdgeFeatures):
     def _weights(self) -> NDArray[np.float64]:
         return self.embedding_ * inverted(self.eigenvalues_)
 
-    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"embedding_": (len(self.edges_), self.n_components_), "eigenvalues_": (self.n_components_,)}
+    def _check_loaded(self) -> None:
+        if "edges_" in vars(self):
+            check_shapes(self, embedding_=(len(self.edges_), self.n_components_), eigenvalues_=(self.n_components_,))
 
 
 def top_eigenpairs(H: LinearOperator, k: int, tol: float, rng: np.random.Generator) -> tuple[Floats, Floats, float]:

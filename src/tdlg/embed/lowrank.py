@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import as_generator, check_count
 from tdlg.embed.features import EdgeFeatures, flip_signs, inverted, n_resolved
-from tdlg.estimator import all_or_nothing
+from tdlg.estimator import all_or_nothing, check_shapes
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import Normalization
 
@@ -102,5 +102,6 @@ class LowRankFeatures(EdgeFeatures):
     def _weights(self) -> NDArray[np.float64]:
         return self.components_
 
-    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
-        return {"components_": (len(self.edges_), self.n_components_)}
+    def _check_loaded(self) -> None:
+        if "edges_" in vars(self):
+            check_shapes(self, components_=(len(self.edges_), self.n_components_))

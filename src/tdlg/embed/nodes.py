@@ -48,7 +48,7 @@ def node_embeddings(
            [4. ]])
     """
     Y = csr_array(Y) if issparse(Y) else np.asarray(Y)
-    _check(edges, Y, aggregate)
+    _check_nodes_wanted(edges, Y, aggregate)
     incidence = _incidence(edges)
     if aggregate == "mean":
         incidence.data /= np.repeat(np.maximum(incidence.sum(axis=1), 1.0), np.diff(incidence.indptr))
@@ -63,7 +63,7 @@ def _incidence(edges: TemporalEdges) -> csr_array:
     return csr_array((np.ones(nodes.size), (nodes, columns)), shape=(edges.n_nodes, edges.n_edges))
 
 
-def _check(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
+def _check_nodes_wanted(edges: TemporalEdges, Y: Any, aggregate: str) -> None:
     if not isinstance(edges, TemporalEdges):
         raise ParameterError(
             f"The 'edges' parameter of node_embeddings must be TemporalEdges. Got {type(edges).__name__} instead.",

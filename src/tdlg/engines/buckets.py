@@ -18,13 +18,21 @@ from numpy.typing import NDArray
 from tdlg.edges import TemporalEdges
 from tdlg.engines.executors import Callback, run_all
 from tdlg.engines.files import Records, SplitFile, exists, read_split, write_split
-from tdlg.engines.summary import Clock, LabelCodes
-from tdlg.engines.table import Block, Keys, ScannedEdges, bucket_of, joint_keys, pair_keys, reversed_pairs, text_keys
+from tdlg.engines.table import (
+    Block,
+    LabelCodes,
+    ScannedEdges,
+    TableClock,
+    bucket_of,
+    joint_keys,
+    pair_keys,
+    reversed_pairs,
+)
 from tdlg.exceptions import ReadError
 from tdlg.propagate.bursts import surprises_of_key
-from tdlg.propagate.columns import LARGEST
 from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
 from tdlg.propagate.plan import (
+    LARGEST_SINGLE,
     ColumnPlan,
     OwnColumn,
     category_places,
@@ -34,13 +42,12 @@ from tdlg.propagate.plan import (
     to_sum,
     usual_gap,
 )
-from tdlg.tables.rows import Sample
+from tdlg.tables.rows import Keys, Sample, key_limit, text_keys
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-FAR = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
-GAP_RECORDS = 2_000_000  # records from which the usual gap of nodes is computed; with fewer, all are used
+NEVER_KNOWN = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
 
 
 # ---- records of edges
@@ -56,7 +63,7 @@ class RecordForm:
     """
 
     n_rows: int
-    clock: Clock
+    clock: TableClock
     late: bool
     n_classes: int
     own: tuple[OwnColumn, ...] = ()
@@ -64,13 +71,13 @@ class RecordForm:
     @property
     def is_short(self) -> bool:
         """Whether times take 4 bytes."""
-        return self.clock.dtype == "i8" and (self.clock.high - self.clock.low) // self.clock.step < FAR - 1
+        return self.clock.dtype == "i8" and (self.clock.high - self.clock.low) // self.clock.step < NEVER_KNOWN - 1
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the records."""
         time = "<u4" if self.is_short else f"<{self.clock.dtype}"
-        fields = [("row", "<u4" if self.n_rows <= FAR else "<u8"), ("key", "<u8"), ("tick", time)]
+        fields = [("row", "<u4" if self.n_rows <= NEVER_KNOWN else "<u8"), ("key", "<u8"), ("tick", time)]
         fields += [("label", "<i1" if self.n_classes <= 127 else "<i2")]
         fields += [("known", time)] if self.late else []
         return np.dtype(fields + [(f"own{k}", "<i1" if c.categories else "<f8") for k, c in enumerate(self.own)])
@@ -84,7 +91,7 @@ class RecordForm:
         if not self.is_short:
             return ticks
         low, step = int(self.clock.low), int(self.clock.step)
-        far = low + FAR * step
+        far = low + NEVER_KNOWN * step
         if ticks.size and (ticks.min() < low or ticks.max() > far):
             ticks = np.clip(ticks, low, min(far, np.iinfo(np.int64).max))  # first: differences may overflow
         steps = ticks - low if step == 1 else -(-(ticks - low) // step)  # rounded up
@@ -131,6 +138,10 @@ class Buckets:
         """The files of a kind of keys, in the order of the rows."""
         return [self.path(kind, block) for block in range(self.n_blocks)]
 
+    def records(self, kind: str, bucket: int) -> Records:
+        """The records of a bucket, in the order of the rows."""
+        return read_split(self.paths(kind), range(bucket, bucket + 1))
+
 
 @dataclass(frozen=True)
 class PartitionTask:
@@ -154,7 +165,7 @@ def partition(task: PartitionTask) -> None:
     src, dst = (np.asarray(ids, np.int64).view(np.uint64) for ids in (edges.src, edges.dst))
     n = buckets.n_buckets
     for kind in kinds:
-        records["key"] = _keys(kind, src, dst, edges)
+        records["key"] = _keys_of_kind(kind, src, dst, edges)
         write_split(buckets.path(kind, task.number), records, bucket_of(records["key"], n), n)
 
 
@@ -182,7 +193,7 @@ def bucket_sizes(buckets: Buckets, kind: str) -> NDArray[np.int64]:
     return sizes
 
 
-def _keys(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys:
+def _keys_of_kind(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys:
     import polars as pl
 
     plain: dict[str, Callable[[], Keys]] = {"src": lambda: src, "dst": lambda: dst, "pair": lambda: pair_keys(src, dst)}
@@ -211,22 +222,19 @@ class NodesTask:
 
 
 def usual_gap_of_nodes(engine: Executor, buckets: Buckets, *, only_known: bool) -> float:
-    """The usual time between two edges of a node, in ticks; see `tdlg.propagate.plan`.
-
-    Of many edges, those of the first buckets are used, which have the nodes of some ranges of keys with all their edges.
-    """
-    gaps = []
+    """The usual time between two edges of a node, in ticks, from the nodes that `choose_scales` looks at in memory."""
+    last = bucket_of(np.array([key_limit(buckets.form.n_rows) - 1], np.uint64), buckets.n_buckets)[0]
+    gap = math.inf
     for kind in ("src", "dst"):
-        n_before = np.append(0, np.cumsum(bucket_sizes(buckets, kind)))
-        n = int(np.searchsorted(n_before, GAP_RECORDS, side="left"))
-        tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(min(max(n, 1), buckets.n_buckets))]
-        gaps.append(usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
-    return min(gaps, default=math.inf)
+        tasks = [NodesTask(buckets, bucket, kind, only_known) for bucket in range(last + 1)]
+        gap = min(gap, usual_gap(np.concatenate(map_buckets(engine, gaps_in_bucket, tasks))))
+    return gap
 
 
 def gaps_in_bucket(task: NodesTask) -> Floats:
-    """The times between consecutive edges of each node of a bucket."""
-    records = read_split(task.buckets.paths(task.kind), range(task.bucket, task.bucket + 1))
+    """The times between consecutive edges of each node of a bucket whose key is below the limit."""
+    records = task.buckets.records(task.kind, task.bucket)
+    records = records[records["key"] <= np.uint64(key_limit(task.buckets.form.n_rows) - 1)]
     if task.only_known:
         records = records[records["label"] >= 0]
     return gaps_of_nodes(task.buckets.form.times(records["tick"]), records["key"])
@@ -239,8 +247,7 @@ def nodes_are_shared(engine: Executor, buckets: Buckets) -> bool:
 
 def has_shared_nodes(task: NodesTask) -> bool:
     """`nodes_are_shared` within a bucket."""
-    one = range(task.bucket, task.bucket + 1)
-    src, dst = (np.unique(read_split(task.buckets.paths(kind), one)["key"]) for kind in ("src", "dst"))
+    src, dst = (np.unique(task.buckets.records(kind, task.bucket)["key"]) for kind in ("src", "dst"))
     return bool(np.isin(src, dst, assume_unique=True).any())
 
 
@@ -313,14 +320,13 @@ def make_columns(task: ColumnsTask) -> None:
         return
     plan, form = task.plan.plan, task.buckets.form
     kinds = plan.kinds(task.match)
-    one = range(task.bucket, task.bucket + 1)
-    rows = read_split(task.buckets.paths(kinds[0]), one)
-    cols = rows if kinds[0] == kinds[1] else read_split(task.buckets.paths(kinds[1]), one)
-    chosen = _chosen(rows, task)
+    rows = task.buckets.records(kinds[0], task.bucket)
+    cols = rows if kinds[0] == kinds[1] else task.buckets.records(kinds[1], task.bucket)
+    chosen = _chosen_rows(rows, task)
     at = np.unique(np.concatenate([some for _, some, _ in chosen]))
-    mine = _own(rows, plan.own) if plan.compares(task.match) or task.match == task.plan.matches[0] else _own(rows, ())
-    values = np.ones((len(cols), 1))
-    if plan.compares(task.match):
+    compares, is_first = plan.compares(task.match), task.match == task.plan.matches[0]
+    mine, values = _own_numbers(rows, plan.own if compares or is_first else ()), np.ones((len(cols), 1))
+    if compares:
         values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
     known = np.flatnonzero(cols["label"] >= 0)
     targets = plan.class_targets[cols["label"][known]]
@@ -335,7 +341,7 @@ def make_columns(task: ColumnsTask) -> None:
         (np.searchsorted(at, some), None if before is None else form.times(np.array([before]))[0])
         for before, some, _ in chosen
     ]
-    of_edges = levels(mine, plan.own if plan.compares(task.match) else ()), np.arange(len(cols))
+    of_edges = levels(mine, plan.own if compares else ()), np.arange(len(cols))
     sums = MatchSums(plan, task.match, task.plan.unit, keyed, values, labels, groups, *of_edges)
     out = np.zeros(sum(len(some) for _, some, _ in chosen), task.plan.record(task.match, form))
     n_columns, start = len(plan.of_match(task.match)), 0
@@ -349,8 +355,8 @@ def make_columns(task: ColumnsTask) -> None:
                 part["label"], part["tick"] = rows["label"][block], rows["tick"][block]
             lines = np.empty((n_columns, len(block)))
             sums.write(group, mine[block], 0, lines, slice(first, first + BLOCK))
-            part["columns"][:, :n_columns] = np.clip(lines.T, -LARGEST, LARGEST)
-            if task.match == task.plan.matches[0]:
+            part["columns"][:, :n_columns] = np.clip(lines.T, -LARGEST_SINGLE, LARGEST_SINGLE)
+            if is_first:
                 part["columns"][:, n_columns:] = plan.compressed(mine[block])
     n_places = len(task.files.bounds) - 1 + len(task.plan.samples)
     write_split(path, out, np.concatenate([places for _, _, places in chosen]), n_places)
@@ -372,13 +378,15 @@ def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Posit
     return Keyed(row_codes[at], row_ticks[at], col_codes, col_ticks, len(keys), None if is_square else own)
 
 
-def read_columns(plan: BucketPlan, buckets: Buckets, files: ColumnFiles, destinations: range) -> tuple[Records, Floats]:
+def read_columns(
+    plan: BucketPlan, buckets: Buckets, files: ColumnFiles, destinations: range
+) -> tuple[Records, NDArray[np.floating[Any]]]:
     """The rows of some destinations in ascending order, and their columns, (n_rows, n_columns).
 
     The rows are records of the first match: row, label and time.
     """
     first: Records | None = None
-    columns: Floats | None = None
+    columns: NDArray[np.floating[Any]] | None = None
     at = 0
     for match in plan.matches:
         paths = [files.path(plan, match, bucket) for bucket in range(buckets.n_buckets)]
@@ -386,7 +394,7 @@ def read_columns(plan: BucketPlan, buckets: Buckets, files: ColumnFiles, destina
         order = np.argsort(part["row"], kind="stable")
         if first is None or columns is None:
             n_columns = sum(plan.n_columns(each) for each in plan.matches)
-            columns = np.empty((len(part), n_columns))
+            columns = np.empty((len(part), n_columns), plan.dtype)
             names = [name for name in part.dtype.names or () if name != "columns"]
             first = np.empty(len(part), [(name, part.dtype[name]) for name in names])
             for name in names:
@@ -407,7 +415,7 @@ def read_columns(plan: BucketPlan, buckets: Buckets, files: ColumnFiles, destina
     return first, columns
 
 
-def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Positions]]:
+def _chosen_rows(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Positions]]:
     """Which rows get columns: for each group when labels had to be known, the positions, and the destinations."""
     bounds = np.array(task.files.bounds)
     row = rows["row"].astype(np.int64)
@@ -422,7 +430,7 @@ def _chosen(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions, Posi
     return chosen
 
 
-def _own(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
+def _own_numbers(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
     """The features as numbers, (n_rows, sum of widths)."""
     parts = [column.numbers(rows[f"own{k}"]) for k, column in enumerate(columns)]
     return np.hstack([np.empty((len(rows), 0)), *parts])
@@ -430,10 +438,11 @@ def _own(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
 
 def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
     """For each row number its position among other row numbers, or -1."""
+    if not len(cols):
+        return np.full(len(rows), -1)
     order = np.argsort(cols, kind="stable")
-    at = np.searchsorted(cols, rows, sorter=order)
-    found = order[np.minimum(at, len(cols) - 1)] if len(cols) else np.zeros(len(rows), np.int64)
-    return np.where(cols[found] == rows, found, -1) if len(cols) else np.full(len(rows), -1)
+    found = order[np.minimum(np.searchsorted(cols, rows, sorter=order), len(cols) - 1)]
+    return np.where(cols[found] == rows, found, -1)
 
 
 # ---- bursts
@@ -492,7 +501,7 @@ def find_bursts(task: BurstsTask) -> None:
     if exists(task.values.path(task.number)):
         return
     form = task.buckets.form
-    records = read_split(task.buckets.paths(task.kind), range(task.bucket, task.bucket + 1))  # in the order of the rows
+    records = task.buckets.records(task.kind, task.bucket)
     keys = np.ascontiguousarray(records["key"]).view(np.int64)
     codes = factorise_integers(keys, keys[:0])[1]
     ticks = np.ascontiguousarray(form.times(records["tick"]))

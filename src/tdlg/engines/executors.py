@@ -61,7 +61,7 @@ def opened_engine(engine: Executor | str | None, n_threads: int | None = None) -
         client = None
         try:
             client = _connected(engine)
-            yield _checked(client)
+            yield _checked_cluster(client)
         finally:
             if client is not None:
                 with _without_warnings():
@@ -70,7 +70,7 @@ def opened_engine(engine: Executor | str | None, n_threads: int | None = None) -
                 logger.setLevel(level)
     elif isinstance(engine, Executor):
         client = _client_of(engine)
-        yield engine if client is None else _checked(client)
+        yield engine if client is None else _checked_cluster(client)
     else:
         raise _not_an_engine(engine)
 
@@ -91,7 +91,7 @@ def run_all(
     """
     client = _client_of(executor)
     workers = _workers(client, executor) or Workers(1, 1)  # of a cluster whose workers are all away, for a while
-    run: Callable[[Task], Result] = function if client is None else partial(_run, function, _versions())
+    run: Callable[[Task], Result] = function if client is None else partial(_run_on_worker, function, _versions())
     most = IN_FLIGHT * workers.n_threads
     if at_once is not None and at_once < workers.threads_each:
         most = max(at_once * workers.n_threads // workers.threads_each, 1)
@@ -153,8 +153,8 @@ def check_sees(executor: Executor, path: str) -> None:
     blind = [address for address, is_there in seen.items() if not is_there]
     if blind:
         raise ParameterError(
-            f"{path}: {len(blind)} of {len(seen)} workers of the cluster at {_address(client)} do not see it, for example "
-            f"{blind[0]}. All files must be on a path or a store that all machines see.",
+            f"{path}: {len(blind)} of {len(seen)} workers of the cluster at {_address_of(client)} do not see it, for "
+            f"example {blind[0]}. All files must be on a path or a store that all machines see.",
             parameter="engine",
         )
 
@@ -167,7 +167,7 @@ def _client_of(executor: Executor) -> Any:
     return getattr(executor, "_client", None)
 
 
-def _address(client: Any) -> str:
+def _address_of(client: Any) -> str:
     return str(client.scheduler.address)
 
 
@@ -205,7 +205,7 @@ def _not_an_engine(given: Any) -> ParameterError:
     )
 
 
-def _checked(client: Any) -> Executor:
+def _checked_cluster(client: Any) -> Executor:
     """The executor of a cluster that has workers, and whose scheduler and workers have the versions of this process."""
     with _explained(client), _without_warnings():
         try:
@@ -218,13 +218,13 @@ def _checked(client: Any) -> Executor:
         _check_versions(
             {**its["packages"], "python": its["host"]["python"]},
             _versions(),
-            f"The cluster at {_address(client)} has other versions: {{}} on {name}.",
+            f"The cluster at {_address_of(client)} has other versions: {{}} on {name}.",
         )
     executor: Executor = client.get_executor(pure=False)  # a task that was run before is run again
     return executor
 
 
-def _run(function: Callable[[Task], Result], versions: Mapping[str, Any], task: Task) -> Result:
+def _run_on_worker(function: Callable[[Task], Result], versions: Mapping[str, Any], task: Task) -> Result:
     """Run a task on a worker, which may have joined after the others were checked."""
     joined = f"A worker that joined the cluster has other versions: {{}} on {platform.node()}."
     _check_versions(_versions(), versions, joined)
@@ -257,8 +257,8 @@ def _has_workers(client: Any) -> bool:
 
 
 def _no_workers(client: Any) -> ClusterError:
-    hint = f"Start some with: dask worker {_address(client)} --nthreads 1"
-    return ClusterError(f"The cluster at {_address(client)} has no workers.", hint)
+    hint = f"Start some with: dask worker {_address_of(client)} --nthreads 1"
+    return ClusterError(f"The cluster at {_address_of(client)} has no workers.", hint)
 
 
 @contextmanager
@@ -281,7 +281,7 @@ def _explained(client: Any, function: Any = None) -> Iterator[None]:
         ) from None
     except (CancelledError, FutureCancelledError, CommClosedError):
         raise ClusterError(
-            f"The connection to the scheduler at {_address(client)} was lost.",
+            f"The connection to the scheduler at {_address_of(client)} was lost.",
             "Start the cluster again, and run again.",
         ) from None
 

@@ -157,7 +157,7 @@ def write_whole(path: str, pieces: Iterable[Any]) -> None:
     try:
         with open(draft, "xb", buffering=0) as file:
             for piece in pieces:
-                _write_all(file, memoryview(piece).cast("B"))
+                _write_fully(file, memoryview(piece).cast("B"))
         os.replace(draft, path)
     except OSError as error:
         if error.filename in (None, draft):
@@ -168,7 +168,7 @@ def write_whole(path: str, pieces: Iterable[Any]) -> None:
             os.unlink(draft)
 
 
-def _write_all(file: Any, view: memoryview) -> None:
+def _write_fully(file: Any, view: memoryview) -> None:
     """Write all bytes: the system may take fewer at a time."""
     while len(view):
         view = view[file.write(view) :]

@@ -37,8 +37,7 @@ from tdlg.engines.files import (
     remove_folder,
     write_whole,
 )
-from tdlg.engines.summary import LabelCodes
-from tdlg.engines.table import Block, ScannedEdges
+from tdlg.engines.table import Block, LabelCodes, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
 from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes, most_learnt
 
@@ -65,11 +64,11 @@ SPARE_DISK = 1.1
 CSV_SIZE = 6  # bytes of a csv file per byte of the same table as parquet, roughly
 ROW_GROUP = 250_000
 FILES = (".parquet", ".pq", ".csv")
-PART = re.compile(r"part-\d{12}\.parquet")
+PART_NAME = re.compile(r"part-\d{12}\.parquet")
 
 
 @dataclass(frozen=True)
-class Limits:
+class MemoryLimits:
     """What fits into the memory of a process, of which a cluster has several.
 
     n_threads : the tasks that it can run at once; n_shares : into how many tasks rows are divided at least.
@@ -146,7 +145,7 @@ class FileRun:
 
     table: ScannedEdges
     engine: Executor
-    limits: Limits
+    limits: MemoryLimits
     folder: str
     output: Output
     callback: Callback
@@ -172,7 +171,7 @@ class FileRun:
         """Open the engine and the folder, which are left at the end; for the parameters see `PropagationClassifier.fill`."""
         target = Output.of(output)
         with opened_engine(engine, n_threads) as opened:
-            limits, version = Limits.of(opened, memory), table.version()
+            limits, version = MemoryLimits.of(opened, memory), table.version()
             target.check_empty()
             with work_folder(target.work_folder(folder), opened) as files:
                 check_sees(opened, table.path)
@@ -391,7 +390,7 @@ def _free_names(table: ScannedEdges, answers: Answers) -> list[str]:
     ]
 
 
-def _frame(table: ScannedEdges, answers: Answers, block: Block, names: Sequence[str]) -> pl.DataFrame:
+def _frame_with_answers(table: ScannedEdges, answers: Answers, block: Block, names: Sequence[str]) -> pl.DataFrame:
     """A block of the table with the columns added."""
     columns = zip(names, answers.columns(block), strict=True)
     return table.frame(block).with_columns(column.alias(name) for name, column in columns)
@@ -401,7 +400,7 @@ def _write_folder(run: FileRun, answers: Answers, names: list[str], progress: Pr
     """The engine writes one file per block."""
     output, folder = run.output, run.output.path
     if is_remote(folder):
-        if any(map(PART.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
+        if any(map(PART_NAME.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
             raise _not_empty(folder)
     else:  # a hidden folder on the disk of the output, which gets its name at the end
         hidden = f".{output.name}.tdlg-parts-"
@@ -443,7 +442,9 @@ def write_part(task: _PartTask) -> None:
     if exists(task.path):
         return
     buffer = io.BytesIO()
-    _frame(task.table, task.answers, task.block, task.names).write_parquet(buffer, row_group_size=ROW_GROUP)
+    _frame_with_answers(task.table, task.answers, task.block, task.names).write_parquet(
+        buffer, row_group_size=ROW_GROUP
+    )
     write_whole(task.path, [buffer.getbuffer()])
 
 
@@ -457,7 +458,7 @@ def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Prog
     def frames(*_: Any) -> Iterator[pl.DataFrame]:
         try:
             for done, block in enumerate(blocks, start=1):
-                yield _frame(run.table, answers, block, names)
+                yield _frame_with_answers(run.table, answers, block, names)
                 progress(done, len(blocks))
         except GeneratorExit:
             raise
@@ -465,7 +466,7 @@ def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Prog
             raised.append(error)
             raise
 
-    lazy = register_io_source(frames, schema=_frame(run.table, answers, Block(0, 0), names).schema)
+    lazy = register_io_source(frames, schema=_frame_with_answers(run.table, answers, Block(0, 0), names).schema)
     with replacing(path) as draft:
         try:
             if path.suffix.lower() == ".csv":

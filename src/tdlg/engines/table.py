@@ -1,57 +1,59 @@
 """`scan_edges`: parquet files of edges that are larger than memory, read in blocks of rows, with keys in place of ids.
 
-Keys are 64-bit numbers for ids, pairs and categories, the same on every machine, without a table of all ids. Integers become
-keys one to one, also if text spells them; those beyond int64 by a hash, because negative ones have the same bits. Other text
-becomes a key by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred
-million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+A `Summary` is what one pass gives; what else is decided about a file depends on it alone. Summaries of blocks can be merged.
+The values of labels and the clock are exact. The setting, cuts in time, medians and quartiles are computed from the kept
+rows, at most about two million. `tdlg.tables.rows` keeps the same ones of a table in memory, so that both find the same;
+except where words mean a missing label, which count as labels here.
 """
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
+from tdlg.clock import LAST_TICK, finest, rounded_up
 from tdlg.edges import TemporalEdges
+from tdlg.engines.executors import run_all, workers_of
 from tdlg.engines.files import as_place, is_remote, version_of
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.io.columns import Several, Source, Which, choose_features, listed, listed_features, roles
-from tdlg.io.files import PARQUET, check_path
-from tdlg.io.parquet import check_parquet, damaged_parquet
+from tdlg.io.csv import write_parquet
+from tdlg.io.files import PARQUET, check_path, is_csv
+from tdlg.io.parquet import check_parquet, damage_named
 from tdlg.io.read import Reading, build_edges, frame_source
 from tdlg.tables.column import check_polars_works
-from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 from tdlg.tables.labels import LabelRule
-from tdlg.tables.rows import mixed
-from tdlg.tables.text import CODE, DECIMAL_COMMA, MISSING_WORDS, ONLY_DECIMAL, unread_number
+from tdlg.tables.rows import KEPT, Keys, id_keys, kept_rows, kept_shares, mixed
+from tdlg.tables.text import BEYOND_INT64, CODE, DECIMAL_COMMA, MISSING_WORDS, ONLY_DECIMAL, unread_number
 from tdlg.tables.times import PATTERNS, YEAR_LAST, format_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import polars as pl
 
-Keys = NDArray[np.uint64]
-
-SEED = 20  # of the hash of text
 UPWARDS, DOWNWARDS, LOOP = 0, 1, 2  # last two bits of a pair: source below destination, above it, the same node
-MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 FIRST_ROWS = 10_000  # in which features are looked at
 ROWS_TO_CHOOSE_BY = 100_000  # from which features are chosen
 FILES_AT_ONCE = 16  # files that are looked at together: stores answer late
 NUMBERS_AS: dict[str, Any] = {"Int64": int, "Float64": float}
-NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
+DATE_NUMBERS = r"^(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})"  # how YEAR_LAST begins
 ZONE = r":\d{2}\S*\s*(?:[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)$"
-DAY_FIRST, MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
+FROM_DAY_FIRST, FROM_MONTH_FIRST = "$3-$2-$1", "$3-$1-$2"  # the year, the month and the day
+BLOCKS_AT_ONCE = 256  # blocks whose results are held at once, at most
+MOST_VALUES = 20_000  # different labels before they are grouped into classes
 
 
 class Block(NamedTuple):
@@ -88,8 +90,8 @@ class ScannedEdges:
         For columns of dates such as 31/01/2020, whether the day or the month comes first; alike in all blocks.
     parts
         The files and their numbers of rows.
-    left_out
-        Columns that were not chosen as features, and why.
+    unused
+        The columns that are neither a role nor a feature, and why; without a reason if the caller decided it.
     rule
         Which values of the label column are missing labels, and which the positive class.
     numbers
@@ -107,7 +109,7 @@ class ScannedEdges:
     label_delay: Any = None
     orders: tuple[tuple[str, str], ...] = ()
     parts: tuple[TableFile, ...] = ()
-    left_out: dict[str, str] = field(default_factory=dict)
+    unused: dict[str, str] = field(default_factory=dict)
     rule: LabelRule = field(default_factory=LabelRule)
     numbers: tuple[tuple[str, str], ...] = ()
 
@@ -145,7 +147,7 @@ class ScannedEdges:
         low = min(int(np.searchsorted(starts, block.start, side="right")) - 1, len(self.parts) - 1)
         high = max(int(np.searchsorted(starts, block.stop, side="left")), low + 1)
         lazy = _lazy(self.files()[low:high])
-        with _damage_told(self.path):
+        with damage_named(self.path):
             some = lazy if names is None else lazy.select(list(dict.fromkeys(names)))
             return some.slice(block.start - int(starts[low]), block.stop - block.start).collect()
 
@@ -162,7 +164,7 @@ class ScannedEdges:
             return 0
         label = pl.col(self.roles["label"])
         lazy = _lazy(self.files())
-        with _damage_told(self.path):
+        with damage_named(self.path):
             is_float = lazy.collect_schema()[self.roles["label"]].is_float()
             known = label.is_not_null() & label.is_not_nan() if is_float else label.is_not_null()
             return int(lazy.select(known.sum()).collect(engine="streaming").item())
@@ -182,18 +184,23 @@ class ScannedEdges:
         frame = frame.with_columns(_as_number(name, kind) for name, kind in self.numbers if name in frame.columns)
         nothing = np.zeros(len(frame), np.int64)
         frame = frame.with_columns(pl.Series(name, keys.get(role, nothing)) for role, name in ends.items())
-        frame = frame.with_columns(pl.col(name).str.strip_chars().str.replace(NUMBERS, to) for name, to in self.orders)
+        frame = frame.with_columns(
+            pl.col(name).str.strip_chars().str.replace(DATE_NUMBERS, to) for name, to in self.orders
+        )
         source = replace(frame_source(frame), origin=origin)
         how = Reading(
-            **self.roles,
+            **cast("dict[str, Any]", self.roles),
             features=list(self.features),
             categories=list(self.categories),
             bipartite=self.bipartite,
             time_format=self.time_format,
             time_unit=self.time_unit,
             label_delay=self.label_delay,
+            checked=False,
+            with_ids=False,  # they are keys here
+            raw_labels=True,
         )
-        return build_edges(source, how, checked=False, with_ids=False, raw_labels=True).edges  # ids are keys here
+        return build_edges(source, how).edges
 
 
 def scan_edges(
@@ -209,12 +216,14 @@ def scan_edges(
     label_delay: Any = None,
     features: Several = None,
     categories: Several = None,
-    bipartite: bool = False,
+    bipartite: bool | None = None,
     time_format: str | None = None,
     time_unit: str | None = None,
+    separator: str | None = None,
     as_text: bool = False,
+    folder: str | os.PathLike[str] | None = None,
 ) -> ScannedEdges:
-    """Look at a parquet file of edges that may be larger than memory, or at a folder of them, without reading it.
+    """Look at a file of edges that may be larger than memory, or at a folder of parquet files, without reading it.
 
     `PropagationClassifier.fill` and `BurstDetector.fill` work on what is returned, in blocks of rows.
 
@@ -222,16 +231,19 @@ def scan_edges(
     ----------
     path
         The parquet file, or a folder: its files *.parquet, in the order of their names, are one table. They must have the
-        same columns. An address such as "s3://bucket/folder" is read by polars.
+        same columns. An address such as "s3://bucket/folder" is read by polars. A csv file or JSON lines are first written
+        as parquet, see `tdlg.io.write_parquet`, to a temporary file that is there as long as what is returned.
     label
         The column of labels, by name or position. By default the edges have no labels.
-    src, dst, time, missing, positive, label_time, label_delay, categories, bipartite, time_format, time_unit
+    src, dst, time, missing, positive, label_time, label_delay, categories, bipartite, time_format, time_unit, separator
         The same as for `read_edges`.
     features
         The columns of features. By default they are chosen as by `read_edges`, from the first 100,000 rows; [] for none.
     as_text
         Whether numbers may be written as text, as in a file that was made from csv. The columns of label and features are
-        then read once more, to find them. False by default: text is text.
+        then read once more, to find them. False by default: text is text, but in a csv file.
+    folder
+        Where the temporary file is made. By default the usual folder of the system for such files.
 
     Returns
     -------
@@ -255,15 +267,29 @@ def scan_edges(
     """
     # An absolute path: workers have other current folders.
     place = str(path) if is_remote(str(path)) else os.path.abspath(as_path(path))
-    parts = find_parts(place)
+    of_labels = label, missing, positive, label_time, label_delay
+    how = Reading(src, dst, time, *of_labels, None, features, categories, bipartite, time_format, time_unit)
+    file = Path(place)
+    if not file.is_file() or file.suffix.lower() in PARQUET:
+        return _scanned(place, place, how, as_text)
+    with ExitStack() as undo:
+        made = undo.enter_context(TemporaryDirectory(prefix=".tdlg-", dir=folder))
+        write_parquet(file, target := f"{made}/edges.parquet", separator=separator)
+        found = _scanned(place, target, how, as_text or is_csv(file))
+        weakref.finalize(found, undo.pop_all().close)
+    return found
+
+
+def _scanned(place: str, path: str, how: Reading, as_text: bool) -> ScannedEdges:
+    """The edges of parquet files at a path; `place` is what the user calls it."""
+    parts = find_parts(path)
     source = Source(place, list(parts.names), True, [], lambda *_: {})  # only its names are used
-    wanted = {"src": src, "dst": dst, "time": time, "label": label, "label_time": label_time}
-    at = {role: source.names[position] for role, position in roles(source, wanted).items()}
+    at = {role: source.names[position] for role, position in roles(source, how.wanted()).items()}
     n_rows = sum(part.n_rows for part in parts.files)
     if not n_rows:
         raise ReadError(f"{place}: the table has no rows.")
     lazy, left_out = _lazy([part.path for part in parts.files]), {}
-    chosen, code_at = listed_features(source, features, categories)
+    chosen, code_at = listed_features(source, how.features, how.categories)
     codes = [source.names[position] for position in code_at]
     ends_and_times = {at[role] for role in ("src", "dst", "time", "label_time") if role in at}
     if chosen is None:
@@ -274,21 +300,23 @@ def scan_edges(
     numbers = _numbers(place, lazy, list(dict.fromkeys(values))) if as_text else ()
     lazy = lazy.with_columns(_as_number(name, kind) for name, kind in numbers)
     if chosen is None:
-        with _damage_told(place):
+        with damage_named(place):
             first = lazy.head(ROWS_TO_CHOOSE_BY).collect()
         others = {k: first[name] for k, name in enumerate(first.columns) if name not in {*at.values(), *codes}}
-        of_label = first[at["label"]] if "label" in at and features is None else None
+        of_label = first[at["label"]] if "label" in at and how.features is None else None
         found = choose_features(others, first.columns, of_label)
         chosen, left_out = found.features, {first.columns[k]: why for k, why in found.left_out.items()}
     every = [source.names[k] for k in chosen]
     every += [name for name in codes if name not in every]
     _check_numbers(place, lazy, [name for name in every if name not in codes])
     dated = [at[role] for role in ("time", "label_time") if role in at]
-    orders = _orders(place, lazy, dated) if time_format is None else ()
-    of_times = time_format, time_unit, label_delay, orders
-    rule = LabelRule(positive, None if missing is None else tuple(listed(missing)), at.get("label", "label"))
-    of_columns = at, tuple(every), tuple(codes), bipartite, *of_times
-    return ScannedEdges(place, n_rows, *of_columns, parts.files, left_out, rule, numbers)
+    orders = _orders(place, lazy, dated) if how.time_format is None else ()
+    unused = {name: left_out.get(name, "") for name in source.names if name not in {*at.values(), *every}}
+    of_times = how.time_format, how.time_unit, how.label_delay, orders
+    of_columns = at, tuple(every), tuple(codes), bool(how.bipartite), *of_times
+    missing = None if how.missing is None else tuple(listed(how.missing))
+    rule = LabelRule(how.positive, missing, at.get("label", "label"))
+    return ScannedEdges(place, n_rows, *of_columns, parts.files, unused, rule, numbers)
 
 
 # ---- the files of a table
@@ -308,10 +336,7 @@ def find_parts(path: str) -> Parts:
         if not is_remote(path):
             check_path(Path(path))
         if not path.lower().endswith(PARQUET):
-            raise ReadError(
-                f"{path}: only a parquet file can be read in blocks, or a folder of them. Write it as parquet first.",
-                f"Use `tdlg.io.write_parquet({path!r}, 'edges.parquet')`, and as_text=True.",
-            )
+            raise ReadError(f"{path}: only a parquet file can be read in blocks, or a folder of them.")
         paths = [path]
     else:
         found = sorted(file.name for file in as_place(path).iterdir() if file.is_file())
@@ -336,7 +361,7 @@ def _looked_at(path: str) -> tuple[dict[str, Any], TableFile]:
     import polars as pl
 
     check_polars_works(f"The file {path}", ReadError)
-    with _damage_told(path):
+    with damage_named(path):
         if not is_remote(path):
             check_parquet(path)
         lazy = _lazy([path])
@@ -361,19 +386,6 @@ def _lazy(paths: list[str]) -> pl.LazyFrame:
     return pl.scan_parquet(paths, glob=False, hive_partitioning=False)
 
 
-@contextmanager
-def _damage_told(path: str) -> Iterator[None]:
-    """Errors of polars about a damaged file as our own."""
-    import polars as pl
-
-    try:
-        yield
-    except ReadError:
-        raise
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-        raise damaged_parquet(path, error) from None
-
-
 # ---- what is decided once for the whole table
 
 
@@ -390,15 +402,18 @@ def _numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str
         asked |= {f"{k} none": written.len() == 0, f"{k} code": written.str.contains(CODE).any()}
         asked |= {f"{k} comma": (~written.str.contains(DECIMAL_COMMA)).sum()}
         asked |= {f"{k} sure": written.str.contains(ONLY_DECIMAL).any()}
+        asked |= {f"{k} beyond": written.str.contains(BEYOND_INT64).any()}
     if not text:
         return ()
-    with _damage_told(path):
+    with damage_named(path):
         found = lazy.select(**asked).collect(engine="streaming").row(0, named=True)
     kinds = {}
     for k, name in enumerate(text):
         if found[f"{k} none"] or found[f"{k} code"]:
             continue
         fits = [kind for kind in (*NUMBERS_AS, "comma") if not found[f"{k} {kind}"]]
+        if fits[:1] != ["Int64"] and found[f"{k} beyond"]:  # a float could not hold it exactly
+            continue
         if fits and (fits[0] != "comma" or found[f"{k} sure"]):
             kinds[name] = fits[0]
     return tuple(kinds.items())
@@ -418,7 +433,7 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
     import polars as pl
 
     text = [name for name in names if lazy.collect_schema()[name] == pl.String]
-    with _damage_told(path):
+    with damage_named(path):
         start = lazy.select(text).head(FIRST_ROWS).collect()
     for name in text:
         number = unread_number(start[name].drop_nulls().unique().to_list())
@@ -433,7 +448,7 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
 def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
     """The orders of day and month in those columns of times that are text."""
     schema = lazy.collect_schema()
-    with _damage_told(path):
+    with damage_named(path):
         found = [(name, _order_of_days(path, lazy, name)) for name in names if str(schema[name]) == "String"]
     return tuple((name, order) for name, order in found if order is not None)
 
@@ -447,8 +462,8 @@ def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
 
     text = pl.col(name).str.strip_chars()
     forms = {f"form {k}": text.str.contains(pattern).sum() for k, pattern in enumerate(PATTERNS)}
-    numbers = {f"number {k}": text.str.extract(NUMBERS, k).cast(pl.Int64).max().fill_null(0) for k in (1, 2)}
-    differ = text.str.extract(NUMBERS, 1).cast(pl.Int64) != text.str.extract(NUMBERS, 2).cast(pl.Int64)
+    numbers = {f"number {k}": text.str.extract(DATE_NUMBERS, k).cast(pl.Int64).max().fill_null(0) for k in (1, 2)}
+    differ = text.str.extract(DATE_NUMBERS, 1).cast(pl.Int64) != text.str.extract(DATE_NUMBERS, 2).cast(pl.Int64)
     asked = lazy.select(**forms, **numbers, zone=text.str.contains(ZONE).sum(), first=text.first(), differ=differ.any())
     found = asked.collect(engine="streaming").row(0, named=True)
     used = [found[key] for key in forms if found[key]]
@@ -473,48 +488,10 @@ def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:
             f"Pass time_format={format_of(found['first'], 'dm')!r} if the day comes first.",
             f"Pass time_format={format_of(found['first'], 'md')!r} if the month comes first.",
         )
-    return MONTH_FIRST if month else DAY_FIRST
+    return FROM_MONTH_FIRST if month else FROM_DAY_FIRST
 
 
 # ---- keys
-
-
-def id_keys(values: Any, name: str) -> Keys:
-    """The keys of a column of ids, integers or text; `name` is for messages."""
-    import polars as pl
-
-    column = as_ids(values, name)
-    if is_integers(column):
-        return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
-    if isinstance(column, np.ndarray):
-        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
-            return _unsigned_keys(column.astype(np.uint64))
-        raise EdgesError(
-            f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
-            "Convert the ids to text."
-        )
-    keys = text_keys(column)
-    rows = column.str.contains(f"^({WHOLE_NUMBER.pattern})$").arg_true()  # 7 and "7" are the same id
-    for dtype, keys_of in ((pl.Int64, _integer_keys), (pl.UInt64, _unsigned_keys)):
-        numbers = column.gather(rows).cast(dtype, strict=False)
-        is_read = numbers.is_not_null()
-        keys[rows.filter(is_read).to_numpy()] = keys_of(numbers.drop_nulls().to_numpy().view(np.uint64))
-        rows = rows.filter(~is_read)
-    return keys
-
-
-def _unsigned_keys(bits: Keys) -> Keys:
-    keys = _integer_keys(bits)
-    return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
-
-
-def _integer_keys(bits: Keys) -> Keys:
-    return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
-
-
-def text_keys(column: Any) -> Keys:
-    """The keys of a polars column of text; a missing value has a key of its own."""
-    return column.hash(SEED).to_numpy(writable=True).astype(np.uint64, copy=False)
 
 
 def joint_keys(first: Keys, second: Keys) -> Keys:
@@ -536,3 +513,163 @@ def reversed_pairs(pairs: Keys) -> Keys:
 def bucket_of(keys: Keys, n_buckets: int) -> NDArray[np.uint16]:
     """The bucket of each key: buckets are ranges of keys of the same width."""
     return ((keys >> np.uint64(32)) * np.uint64(n_buckets) >> np.uint64(32)).astype(np.uint16)
+
+
+# ---- the summary: what one pass over all blocks gives
+
+
+@dataclass(frozen=True)
+class LabelCodes:
+    """Which class each value of the label column means, from 0; -1 if the value means that the label is missing."""
+
+    values: tuple[Any, ...] = ()
+    codes: tuple[int, ...] = ()
+
+    def codes_of(self, edges: TemporalEdges) -> NDArray[np.int16]:
+        """The class of each edge; -1 if its label is missing."""
+        found = np.full(len(edges), -1, np.int16)
+        if edges.label is None or not self.values:
+            return found
+        known = edges.labelled
+        if edges.label.dtype.kind == "O":
+            code_of = dict(zip(self.values, self.codes, strict=True))
+            found[known] = np.fromiter((code_of[value] for value in edges.label[known]), np.int16)
+            return found
+        values = np.array(self.values)
+        order = np.argsort(values)
+        found[known] = np.array(self.codes, np.int16)[order][np.searchsorted(values[order], edges.label[known])]
+        return found
+
+
+@dataclass(frozen=True)
+class TableClock:
+    """On which all times of a table are counted.
+
+    unit : the unit of the ticks, None for numbers; dtype : their type, "i8" or "f8"; low, high : the first and the last
+    time, in ticks; step : ticks that divide the distances of all times and times of labels from `low`, such as 1000 for
+    whole seconds on a clock of milliseconds; 1 for floats, and 0 as long as there is only one time.
+    """
+
+    unit: str | None
+    dtype: str
+    low: Any
+    high: Any
+    step: int = 1
+
+    @classmethod
+    def of(cls, edges: TemporalEdges) -> TableClock:
+        """The clock of edges and of their labels."""
+        ticks = edges.ticks
+        low, step = ticks.min().item(), 1
+        if ticks.dtype.kind == "i":
+            late = edges.label_ticks
+            known = ticks[:0] if late is None else late[edges.labelled & (late < LAST_TICK)]
+            step = math.gcd(*(int(np.gcd.reduce(some - low)) for some in (ticks, known)))
+        return cls(edges.time_unit, ticks.dtype.str[1:], low, ticks.max().item(), step)
+
+    def merged(self, other: TableClock) -> TableClock:
+        """The clock of the times of both, which are either all datetimes or all numbers."""
+        unit, dtype = finest(self.unit, other.unit), max(self.dtype, other.dtype, key=("i8", "f8").index)
+        both = [(np.array([clock.low, clock.high]), clock.unit) for clock in (self, other)]
+        ends = [rounded_up(*of_clock, unit, np.dtype(dtype)).tolist() for of_clock in both]
+        step = 1
+        if dtype == "i8" and self.unit == other.unit:
+            step = math.gcd(self.step, other.step, self.low - other.low)
+        return TableClock(unit, dtype, min(low for low, _ in ends), max(high for _, high in ends), step)
+
+    def ticks(self, edges: TemporalEdges) -> NDArray[Any]:
+        """The times of edges on this clock."""
+        return rounded_up(edges.ticks, edges.time_unit, self.unit, np.dtype(self.dtype))
+
+    def known(self, edges: TemporalEdges) -> NDArray[Any] | None:
+        """When the labels of edges became known, on this clock and never before the edge; None if at once."""
+        late = edges.label_ticks
+        if late is None:
+            return None
+        return np.maximum(rounded_up(late, edges.time_unit, self.unit, np.dtype(self.dtype)), self.ticks(edges))
+
+
+class Summary(NamedTuple):
+    """What is known of a table, or of some of its blocks.
+
+    clock : the clock of all times; labels : how often each value of the label column occurs; late : whether labels have
+    times at which they became known; rows, values : the numbers of the kept rows, and their times, labels and features as
+    the file has them; shares : the share of the rows that was kept, of those with a label and of those without.
+    """
+
+    clock: TableClock
+    labels: Counter[Any]
+    late: bool
+    rows: NDArray[np.int64]
+    values: pl.DataFrame
+    shares: tuple[float, float]
+
+    def merged(self, other: Summary) -> Summary:
+        """The summary of the blocks of both."""
+        return self._replace(
+            clock=self.clock.merged(other.clock),
+            labels=self.labels + other.labels,
+            rows=np.append(self.rows, other.rows),
+            values=self.values.vstack(other.values),
+        )
+
+    def kept(self, table: ScannedEdges, *features: str) -> TemporalEdges:
+        """The kept rows as edges with some of their features, all between the same two nodes."""
+        categories = tuple(name for name in table.categories if name in features)
+        few = replace(table, features=features, categories=categories)
+        return few.read(Block(0, len(self.rows)), with_ids=False, frame=self.values)
+
+
+class BlockTask(NamedTuple):
+    """A block of a table to look at; shares : see `Summary`."""
+
+    table: ScannedEdges
+    block: Block
+    shares: tuple[float, float]
+
+
+def summarise_table(engine: Executor, table: ScannedEdges, blocks: Sequence[Block]) -> Summary:
+    """Read all blocks once; of a large table, the missing labels are counted before."""
+    shares = (1.0, 1.0)
+    if table.n_rows > KEPT:
+        n_known = run_all(engine, ScannedEdges.n_known, [table])[0]
+        shares = kept_shares(n_known, table.n_rows - n_known)
+    tasks = [BlockTask(table, block, shares) for block in blocks]
+    at_once = min(8 * workers_of(engine).n_threads, BLOCKS_AT_ONCE)
+    total: Summary | None = None
+    for start in range(0, len(tasks), at_once):
+        for part in run_all(engine, summarise_block, tasks[start : start + at_once]):
+            if total is not None and (total.clock.unit is None) != (part.clock.unit is None):
+                raise ReadError(
+                    f"{table.path}: some of the times are dates and others are numbers. Write all in the same way."
+                )
+            total = part if total is None else total.merged(part)
+            _check_values(table, total.labels)
+    assert total is not None
+    return total._replace(clock=replace(total.clock, step=total.clock.step or 1))
+
+
+def summarise_block(task: BlockTask) -> Summary:
+    """The summary of one block."""
+    table = task.table
+    frame = table.frame(task.block, table.value_names)
+    edges = table.read(task.block, with_ids=False, frame=frame)
+    counts: Counter[Any] = Counter()
+    if edges.label is not None and edges.label.dtype.kind == "O":
+        counts.update(edges.label[edges.labelled].tolist())
+    elif edges.label is not None:
+        values, times = np.unique(edges.label[edges.labelled], return_counts=True)
+        counts.update(dict(zip(values.tolist(), times.tolist(), strict=True)))
+    _check_values(table, counts)
+    late = edges.label is not None and ("label_time" in table.roles or table.label_delay is not None)
+    rows = kept_rows(edges.labelled, task.shares, task.block.start)
+    kept = frame if len(rows) == len(frame) else frame[rows]
+    return Summary(TableClock.of(edges), counts, late, rows + task.block.start, kept, task.shares)
+
+
+def _check_values(table: ScannedEdges, values: Counter[Any]) -> None:
+    if len(values) > MOST_VALUES:
+        raise ReadError(
+            f"{table.path}: the column {table.roles['label']!r} has more than {MOST_VALUES:,} different values, too many "
+            "for classes. Write a column with a few classes to the file."
+        )

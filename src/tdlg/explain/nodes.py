@@ -19,8 +19,6 @@ from tdlg.explain.reasons import as_series
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["node_scores"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import ParameterError
 
-__all__ = ["label_in_words", "positive_by_counts", "positive_class", "positive_of", "refuse_positive"]
-
 
 def positive_class(classes: NDArray[Any], labels: NDArray[Any], given: Any = None) -> int:
     """The position of the positive class among the classes.
@@ -87,3 +85,11 @@ def _place(listed: list[Any], given: Any) -> int:
             parameter="positive",
         )
     return same[0]
+
+
+def probability_in_words(classes: Sequence[Any], positive: Any, label: str | None = None) -> str:
+    """What the column "probability" is about; label : the name of the label, or a condition in brackets."""
+    what = "the predicted class" if len(classes) != 2 else f"class {positive!r}"
+    if label is not None and len(classes) == 2:
+        what = label[1:-1] if label.startswith("(") else f"{label} = {positive}"
+    return f'"probability" is the probability of {what}'

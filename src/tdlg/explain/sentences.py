@@ -20,8 +20,6 @@ from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.plan import CALENDAR, OwnColumn, levels, raw_values, scaled
 from tdlg.propagate.two_ends import residuals
 
-__all__ = ["Words", "node_in_words"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 Reason = tuple[str, list[int]]  # a sentence, and the positions of the edges behind it

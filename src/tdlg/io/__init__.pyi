@@ -8,3 +8,4 @@ from .read import read_edges as read_edges
 from .read import read_table as read_table
 from .tgb import from_tgb as from_tgb
 from .tgb import read_tgb as read_tgb
+from .write import write_table as write_table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
@@ -19,7 +20,7 @@ from tdlg.tables.labels import as_labels, known
 from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 Which: TypeAlias = "str | int | None"
 Several: TypeAlias = "Which | Iterable[str | int] | NDArray[Any]"
@@ -85,13 +86,20 @@ def named_by_comment(source: Source, wanted: list[Any]) -> Source:
 def roles(source: Source, wanted: dict[str, Which]) -> dict[str, int]:
     """Position of each requested column, and of src, dst and time by their usual names or positions."""
     at = {role: position_of(source, role, which) for role, which in wanted.items() if which is not None}
-    at = _by_usual_names(source, at) if source.has_names else {**_by_position(source, at), **at}
+    if source.has_names:
+        at = _by_usual_names(source, at)
+    elif len(source.names) == 3 or "time" in at:
+        at = {"src": 0, "dst": 1, "time": 2, **at}
+    else:
+        last = len(source.names) - 1
+        hint = f"Pass src=0, dst=1 and time={last!r}, or other positions."
+        _fail(source, f"There are {last + 1} columns and no names. {_present(source)}", hint)
     _check_distinct(source, {role: at[role] for role in ("src", "dst", "time")})
     if "label_time" in at:
         others = {
-            role: position for role, position in at.items() if role == "label_time" or position == at["label_time"]
+            role: position for role, position in at.items() if position == at["label_time"] and role != "label_time"
         }
-        _check_distinct(source, dict(sorted(others.items(), key=lambda item: item[0] == "label_time")))
+        _check_distinct(source, {**others, "label_time": at["label_time"]})
     return {role: at[role] for role in wanted if role in at}
 
 
@@ -100,14 +108,12 @@ def position_of(source: Source, role: str, which: Any) -> int:
     n_columns = len(source.names)
     if isinstance(which, str) and source.has_names:
         named = [k for k, name in enumerate(source.names) if name == which]
-        if len(named) == 1:
-            return named[0]
-        if named:
+        named = named or [k for k, name in enumerate(source.names) if f"{name} (column {k})" == which]
+        if len(named) > 1:
             problem = f"The name {which!r} for '{role}' stands for the columns {named}."
             _fail(source, problem, f"Pass a position, such as {role}={named[0]!r}.")
-        numbered = {f"{name} (column {k})": k for k, name in enumerate(source.names) if source.names.count(name) > 1}
-        if which in numbered:
-            return numbered[which]
+        if named:
+            return named[0]
     if isinstance(which, str) and which.isdecimal():  # as the shell writes positions
         which = int(which)
     if isinstance(which, str) and source.has_names:
@@ -116,9 +122,8 @@ def position_of(source: Source, role: str, which: Any) -> int:
         _fail(source, f"No column {which!r} for '{role}'.{hint} {_present(source)}", parameter=role)
     if isinstance(which, int | np.integer) and not isinstance(which, bool) and 0 <= which < n_columns:
         return int(which)
-    allowed = f"a name or a position from 0 to {n_columns - 1}"
-    problem = f"The '{role}' must be {allowed}. Got {which!r} instead. {_present(source)}"
-    _fail(source, problem, parameter=role)
+    problem = f"The '{role}' must be a name or a position from 0 to {n_columns - 1}. Got {which!r} instead."
+    _fail(source, f"{problem} {_present(source)}", parameter=role)
 
 
 def listed(which: Several) -> list[Any]:
@@ -215,14 +220,6 @@ def _and(words: list[str]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _by_position(source: Source, at: dict[str, int]) -> dict[str, int]:
-    if len(source.names) == 3 or "time" in at:
-        return {"src": 0, "dst": 1, "time": 2}
-    last = len(source.names) - 1
-    hint = f"Pass src=0, dst=1 and time={last!r}, or other positions."
-    _fail(source, f"There are {last + 1} columns and no names. {_present(source)}", hint)
-
-
 def _present(source: Source) -> str:
     if source.has_names:
         return f"The columns are {source.names}."
@@ -246,6 +243,11 @@ def _fail(source: Source, problem: str, *hints: str, parameter: str | None = Non
 
 MANY_WORDS = 100  # different words of a column; with more, it is an id or free text rather than a category
 ID_NAME = re.compile(r"(?i:(.*[ _.-])?(id|uuid|guid|key|reference|number))|\w+(Id|ID)")
+LABEL_NAME = re.compile(
+    r"(?i:(is|was|has)?[ _.-]?(labels?|targets?|class|y|fraud|fraudulent|anomaly|anomalous|outlier|malicious|malware"
+    r"|chargeback|attacks?|attack[ _.-]?(cat|category|type|name)|ground[ _.-]?truth)|.*[ _.-]labels?)|\w+Labels?"
+)
+MAY_BE_LABEL = "may be a label; --features all, or name it, to use it"
 FEWEST_OF_CLASS = 20  # labels of each class, with fewer of which a column may separate them by chance
 REVEALING_AUC = 0.999  # of a single column
 
@@ -257,17 +259,23 @@ class Choice(NamedTuple):
     left_out: dict[int, str]
 
 
-def choose_features(columns: Mapping[int, Any], names: Sequence[str], label: Any = None) -> Choice:
+def choose_features(
+    columns: Mapping[int, Any], names: Sequence[str], label: Any = None, *, without_labels: bool = False
+) -> Choice:
     """Take columns of numbers, of truth values and of few different words; no ids, dates, constants and free text.
 
     columns : the columns that have no other role, by position; names : those of all columns of the table; label : the column
-    of labels, by which columns that give it away are left out, with a warning.
+    of labels, by which columns that give it away are left out, with a warning; without_labels : whether columns that are
+    named like labels are left out.
 
     >>> columns = {2: [5.0, 7.5, 9.0], 3: ["cash", "card", "card"], 4: ["2020-01-01", "2020-01-02", None]}
     >>> choose_features(columns, ["src", "dst", "amount", "kind", "booked"])
     Choice(features=[2, 3], left_out={4: 'dates'})
     """
     found = {at: _why_not(column, names[at]) for at, column in columns.items()}
+    if without_labels:
+        named = {at: MAY_BE_LABEL for at, why in found.items() if why is None and LABEL_NAME.fullmatch(names[at])}
+        found |= named
     if label is not None:
         try:
             labels = as_labels(label)
@@ -294,7 +302,16 @@ def _why_not(values: Any, name: str) -> str | None:
     except EdgesError:
         return "neither numbers nor text"
     if not isinstance(column, np.ndarray):
-        return _why_not_words(column.drop_nulls())
+        words = column.drop_nulls()
+        distinct = words.unique()
+        if len(distinct) <= 1:
+            return "the same in every row" if len(distinct) else "empty"
+        with suppress(EdgesError):
+            if as_times(distinct.head(1000).to_list())[1] is not None:
+                return "dates"
+        if len(distinct) == len(words) and len(words) > MANY_WORDS:
+            return "different in every row"
+        return f"text with {len(distinct):,} different values" if len(distinct) > MANY_WORDS else None
     column = column[~nulls(column)]
     if not len(column):
         return "empty"
@@ -305,27 +322,7 @@ def _why_not(values: Any, name: str) -> str | None:
     if (column == column[0]).all():
         return "the same in every row"
     is_counter = column.dtype.kind in "iu" and len(column) >= MANY_WORDS and bool((np.diff(column) > 0).all())
-    if is_counter or (column.dtype.kind in "iu" and ID_NAME.fullmatch(name) is not None):
-        return "an id"
-    return None
-
-
-def _why_not_words(words: pl.Series) -> str | None:
-    distinct = words.unique()
-    if len(distinct) <= 1:
-        return "the same in every row" if len(distinct) else "empty"
-    if _are_dates(distinct):
-        return "dates"
-    if len(distinct) == len(words) and len(words) > MANY_WORDS:
-        return "different in every row"
-    return f"text with {len(distinct):,} different values" if len(distinct) > MANY_WORDS else None
-
-
-def _are_dates(words: pl.Series) -> bool:
-    try:
-        return as_times(words.head(1000).to_list())[1] is not None
-    except EdgesError:
-        return False
+    return "an id" if is_counter or (column.dtype.kind in "iu" and ID_NAME.fullmatch(name) is not None) else None
 
 
 def revealing(values: NDArray[np.floating[Any]], label: NDArray[Any], is_known: NDArray[np.bool_]) -> str | None:

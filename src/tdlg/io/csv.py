@@ -45,14 +45,23 @@ def csv_source(
     Separators that give at least the needed number of columns are tried first.
     """
     content, comments, skipped = _text(path)
-    rows = _first_rows(content)
-    lines = _decoded(rows, path)
+    # a line break in quotes does not end a row
+    rows = [row[0] for row in islice(re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', content), SAMPLE_LINES)]
+    try:
+        lines = [row.decode() for row in rows]
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, error) from None
     separator = _found_separator(lines, path, least) if separator is None else _checked_separator(separator)
     first = _fields(lines[0], separator)
     if len(first) == 1:
         raise _one_column(path, lines[0], f" with the separator {separator!r}")
     has_names = _looks_like_names(first, time_format) if header is None else header
-    _warn_of_skipped_rows(skipped, separator, len(first), path)
+    n_rows = 0 if separator == " " else sum(row.count(separator.encode()) == len(first) - 1 for row in skipped)
+    if n_rows:
+        warn(
+            f"{path}: {n_rows:,} of the lines that start with # or % have {len(first)} values, like the rows. They are "
+            f"skipped as comments. If they are rows, write their first values in quotes."
+        )
     body = content[len(rows[0]) + 1 :] if has_names else content
     if separator == " ":
         body = _outside_quotes(body, _single_blanks)
@@ -92,16 +101,6 @@ def _text(path: Path) -> tuple[bytes, list[str], list[bytes]]:
     return text + b"\n", comments, skipped
 
 
-def _warn_of_skipped_rows(skipped: list[bytes], separator: str, n_columns: int, path: Path) -> None:
-    """Warn if comments in the table look like rows whose first value starts with a # or %."""
-    n_rows = 0 if separator == " " else sum(line.count(separator.encode()) == n_columns - 1 for line in skipped)
-    if n_rows:
-        warn(
-            f"{path}: {n_rows:,} of the lines that start with # or % have {n_columns} values, like the rows. They are "
-            f"skipped as comments. If they are rows, write their first values in quotes."
-        )
-
-
 def _has_line_end_in_quotes(text: bytes) -> bool:
     """Whether some value has several lines. Most tables have none, and this check is ten times as fast as splitting."""
     if b'"' not in text:
@@ -126,19 +125,6 @@ def _plain_lines(text: bytes) -> bytes:
     if any(sign in text for sign in (b"\n\n", b"\n ", b"\n\t")):
         text = re.sub(rb"\n[ \t]*(?=\n|\Z)", b"", text)
     return text
-
-
-def _first_rows(text: bytes) -> list[bytes]:
-    """The first rows of a table; a line break in quotes does not end a row."""
-    found = re.finditer(rb'(?:[^"\n]+|"[^"]*"|")+', text)
-    return [row[0] for row in islice(found, SAMPLE_LINES)]
-
-
-def _decoded(lines: list[bytes], path: Path) -> list[str]:
-    try:
-        return [line.decode() for line in lines]
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, error) from None
 
 
 def _not_utf8(path: Path, error: Exception) -> ReadError:
@@ -208,9 +194,8 @@ def _found_separator(lines: list[str], path: Path, least: int) -> str:
 def _looks_like_names(fields: list[str], time_format: str | None) -> bool:
     """Whether no field is a number, a date or a word for a missing value; pandas leaves a name empty."""
     given = [text for text in fields if text]
-    if any(NUMBER_OR_DATE.match(text) or text.lower() in MISSING_WORDS for text in given):
-        return False
-    return not has_time(given, time_format)
+    is_value = any(NUMBER_OR_DATE.match(text) or text.lower() in MISSING_WORDS for text in given)
+    return not is_value and not has_time(given, time_format)
 
 
 def _single_blanks(text: bytes) -> bytes:
@@ -232,7 +217,6 @@ def _read_columns(
     if sign != separator:
         body = body.replace(separator.encode(), sign.encode())
     names = [f"column_{k}" for k in range(n_columns)]
-    last = n_columns - 1
     if not body:
         return {position: pl.Series([], dtype=pl.String) for position in positions}
     try:
@@ -241,11 +225,11 @@ def _read_columns(
             has_header=False,
             separator=sign,
             schema=dict.fromkeys(names, pl.String),
-            columns=[names[position] for position in sorted({*positions, last})],
+            columns=[names[position] for position in sorted({*positions, n_columns - 1})],
         )
     except pl.exceptions.PolarsError as error:
         raise _bad_line(body, separator, n_columns, path, error) from None
-    if frame[names[last]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
+    if frame[names[-1]].null_count() > body.count(sign.encode() + b"\n"):  # a null that is not an empty field
         raise _bad_line(body, separator, n_columns, path, None)
     text = pl.all().str.strip_chars(BLANKS)
     if sign != separator:
@@ -260,17 +244,15 @@ def _bad_line(body: bytes, separator: str, n_columns: int, path: Path, error: Ex
         lines = body.decode().rstrip("\n").split("\n")
     except UnicodeDecodeError as not_utf8:
         return _not_utf8(path, not_utf8)
-    hint = "Correct that row, or pass the right separator=."
     with suppress(csv.Error):
         for row, fields in enumerate(csv.reader(lines, delimiter=_sign(separator))):
             if len(fields) != n_columns:
+                shown = separator.join(fields)
                 return ReadError(
-                    f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: "
-                    f"{separator.join(fields)!r}.",
-                    NOT_CLOSED if body.count(b'"') % 2 else hint,
+                    f"{path}: data row {row + 1} has {len(fields)} fields, the first line has {n_columns}: {shown!r}.",
+                    NOT_CLOSED if body.count(b'"') % 2 else "Correct that row, or pass the right separator=.",
                 )
-    hint = "Check its quotes and separator=."
-    return ReadError(f"{path}: the file cannot be read as csv ({error}).", hint)
+    return ReadError(f"{path}: the file cannot be read as csv ({error}).", "Check its quotes and separator=.")
 
 
 # ---- larger than memory
@@ -324,7 +306,8 @@ def write_parquet(
     with _unpacked(path) as file:
         start = file.read(START)
     with TemporaryDirectory() as folder:
-        (part := Path(folder) / path.name.removesuffix(".gz")).write_bytes(start[: start.rfind(b"\n") + 1] or start)
+        part = Path(folder) / path.name.removesuffix(".gz")
+        part.write_bytes(start[: start.rfind(b"\n") + 1] or start)
         source = csv_source(part, separator, header, None)
     sign, prefixes = source.separator, {line.decode() for line in re.findall(rb"(?m)^[#%]", start)}
     refused = {

@@ -79,7 +79,10 @@ def text_bytes(path: Path) -> bytes:
 
 def _unpacked(data: bytes, path: Path) -> bytes:
     """The content of a gzipped file. It is unpacked in pieces, so that a file that is too large never fills the memory."""
-    limit = max(_limit(), MOST_TIMES * len(data))
+    given = os.environ.get(LIMIT, str(MOST_UNPACKED))
+    if not given.isdecimal():
+        raise ReadError(f"The environment variable {LIMIT} must be a number of bytes. Got {given!r} instead.")
+    limit = max(int(given), MOST_TIMES * len(data))
     pieces: list[bytes] = []
     size = 0
     try:
@@ -88,27 +91,15 @@ def _unpacked(data: bytes, path: Path) -> bytes:
                 pieces.append(piece)
                 size += len(piece)
                 if size > limit:
-                    raise _too_large(path, len(data), limit)
+                    raise ReadError(
+                        f"{path}: the .gz file has {len(data):,} bytes and unpacks to more than {limit:,}, more than "
+                        f"{MOST_TIMES} times as many: it may be made to fill the memory. If you trust it, unpack it "
+                        f"yourself (gunzip), or set the environment variable {LIMIT} to the number of bytes that it may "
+                        "have."
+                    )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ReadError(f"{path}: the .gz file is truncated or damaged ({error}). Download it again.") from None
     return b"".join(pieces)
-
-
-def _limit() -> int:
-    given = os.environ.get(LIMIT)
-    if given is None:
-        return MOST_UNPACKED
-    if not given.isdecimal():
-        raise ReadError(f"The environment variable {LIMIT} must be a number of bytes. Got {given!r} instead.")
-    return int(given)
-
-
-def _too_large(path: Path, size: int, limit: int) -> ReadError:
-    return ReadError(
-        f"{path}: the .gz file has {size:,} bytes and unpacks to more than {limit:,}, more than "
-        f"{MOST_TIMES} times as many: it may be made to fill the memory. If you trust it, unpack it yourself (gunzip), "
-        f"or set the environment variable {LIMIT} to the number of bytes that it may have."
-    )
 
 
 def _check_is_text(data: bytes, path: Path) -> None:

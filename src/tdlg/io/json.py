@@ -33,8 +33,10 @@ def jsonl_source(path: Path) -> Source:
     columns = list(table.values())
 
     def read(positions: list[int], alike: set[int], as_is: set[int]) -> dict[int, Any]:
-        found = {k: _as_written(columns[k]) if k in as_is else _typed(columns[k]) for k in positions}
-        return agreed(found, alike, lambda k: found[k] if _is_nested(columns[k]) else _text(columns[k]))
+        found = {k: _column(columns[k]) for k in positions}
+        mixed = {k for k in positions if str(found[k].dtype) == "Object" and not {dict, list} & _types(columns[k])}
+        found |= {k: typed(_text(columns[k])) for k in mixed - as_is}  # several types are read like a csv file
+        return agreed(found, alike, lambda k: found[k] if {dict, list} & _types(columns[k]) else _text(columns[k]))
 
     return Source(str(path), list(table), True, [], read)
 
@@ -73,8 +75,8 @@ def _row(line: bytes, number: int, path: Path) -> dict[str, Any]:
     row = _parsed(line)
     if isinstance(row, dict):
         return row
-    shown = line.decode(errors="replace").strip()
-    shown = shown if len(shown) <= SHOWN else shown[: SHOWN - 3] + "..."
+    text = line.decode(errors="replace").strip()
+    shown = text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
     why = f" ({getattr(row, 'msg', row)})" if isinstance(row, Exception) else ""
     array = " An array of objects must be split into lines first." if shown.startswith("[") else ""
     raise ReadError(
@@ -94,45 +96,31 @@ def _parsed(text: bytes) -> Any:
 # ---- values to columns
 
 
-def _types(values: list[Any]) -> set[type]:
-    return set(map(type, values)) - {type(None)}
-
-
-def _as_written(values: list[Any]) -> pl.Series:
+def _column(values: list[Any]) -> pl.Series:
     """The values as a column of their type; several types, and integers beyond int64, as objects."""
     import polars as pl
 
     types = _types(values)
     if types == {str}:
-        return _strings(values)
+        return _text(values)
     if types == {int} and max(abs(value) for value in values if value is not None) < 2**63:
         return pl.Series(values, dtype=pl.Int64)
-    if types == {float} or types == {int, float}:
+    if types in ({float}, {int, float}):
         return pl.Series(values, dtype=pl.Float64, strict=False)
     return pl.Series(values, dtype=pl.Object if types - {bool} else pl.Boolean)
 
 
-def _typed(values: list[Any]) -> pl.Series:
-    """The values as a column for edges: several types become text, which is read like a csv file."""
-    import polars as pl
-
-    column = _as_written(values)
-    return typed(_text(values)) if column.dtype == pl.Object and not _is_nested(values) else column
-
-
-def _is_nested(values: list[Any]) -> bool:
-    return not _types(values).isdisjoint((dict, list))
+def _types(values: list[Any]) -> set[type]:
+    return set(map(type, values)) - {type(None)}
 
 
 def _text(values: list[Any]) -> pl.Series:
-    return _strings([value if value is None or isinstance(value, str) else json.dumps(value) for value in values])
-
-
-def _strings(values: list[Any]) -> pl.Series:
+    """The values as they are written."""
     import polars as pl
 
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     try:
-        return pl.Series(values, dtype=pl.String)
+        return pl.Series(texts, dtype=pl.String)
     except UnicodeEncodeError:  # half of a character, for example in truncated text
-        whole = [value if value is None else value.encode(errors="replace").decode() for value in values]
+        whole = [text if text is None else text.encode(errors="replace").decode() for text in texts]
         return pl.Series(whole, dtype=pl.String)

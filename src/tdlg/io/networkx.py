@@ -11,8 +11,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.tables.column import row_name
 
-__all__ = ["from_networkx", "to_networkx"]
-
 SIDES = ("src", "dst")
 
 
@@ -21,6 +19,10 @@ class _Edge(NamedTuple):
     dst: Any
     key: Any
     attributes: dict[Any, Any]
+
+    @property
+    def name(self) -> str:
+        return f"the edge {self[:2] if self.key is None else self[:3]}"
 
 
 def from_networkx(
@@ -72,7 +74,9 @@ def from_networkx(
     >>> from_networkx(graph, time="sent", label="fraud")
     TemporalEdges(2 edges, 2 nodes, 2020-01-31 to 2020-02-01, label: 1 value (1 unknown))
     """
-    edges = _ordered(_edges_of(graph, bipartite))
+    edges = _edges_of(graph, bipartite)
+    if all(type(edge.key) is int for edge in edges) and len({edge.key for edge in edges}) == len(edges):
+        edges.sort(key=lambda edge: edge.key)
     names = [features] if isinstance(features, str) else list(features or [])
     columns = {
         "time": _column(edges, "time", time, required=True),
@@ -80,13 +84,19 @@ def from_networkx(
         "weight": None if weight is None else _column(edges, "weight", weight, required=True),
         "features": {str(name): _column(edges, "features", name) for name in names},
     }
-    src, dst = _ids(edges, bipartite)
+    src, dst = [edge.src for edge in edges], [edge.dst for edge in edges]
+    if bipartite and all(
+        isinstance(node, tuple) and len(node) == 2 and node[0] == side
+        for side, ids in zip(SIDES, (src, dst), strict=True)
+        for node in ids
+    ):
+        src, dst = ([node[1] for node in ids] for ids in (src, dst))
     try:
         return TemporalEdges(src, dst, **columns, bipartite=bipartite)
     except EdgesError as error:
         problem = error.problem
         if error.row is not None:
-            problem = problem.replace(row_name(error.row), _name(edges[error.row]))
+            problem = problem.replace(row_name(error.row), edges[error.row].name)
         raise error.as_kind(ReadError, f"The graph: {problem}") from None
 
 
@@ -126,13 +136,22 @@ def to_networkx(edges: TemporalEdges) -> Any:
         src, dst = ([(side, value) for value in ids] for side, ids in zip(SIDES, (src, dst), strict=True))
         graph.add_nodes_from(src, bipartite=0)
         graph.add_nodes_from(dst, bipartite=1)
-    columns = _attributes(edges)
+    columns = {"time": edges.time.tolist() if edges.time_unit is None else list(edges.time)}
+    columns |= {k: c.tolist() for k, c in (("label", edges.label), ("weight", edges.weight)) if c is not None}
+    taken = sorted(columns.keys() & set(edges.feature_names))
+    if taken:
+        raise EdgesError(
+            f"The features {taken} have the same names as the graph's own attributes {' and '.join(taken)}. "
+            f"Rename these features."
+        )
+    for k, name in enumerate(edges.feature_names):
+        columns[name] = np.asarray(edges.features)[:, k].tolist()
+        if name in edges.feature_categories:
+            words = edges.feature_categories[name]
+            columns[name] = [None if code != code else words[int(code)] for code in columns[name]]
     rows = zip(src, dst, *columns.values(), strict=True)
     graph.add_edges_from((u, v, key, dict(zip(columns, row, strict=True))) for key, (u, v, *row) in enumerate(rows))
     return graph
-
-
-# ---- from a graph
 
 
 def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
@@ -145,37 +164,16 @@ def _edges_of(graph: Any, bipartite: bool) -> list[_Edge]:
         edges = [_Edge(*edge) for edge in graph.edges(keys=True, data=True)]
     else:
         edges = [_Edge(u, v, None, attributes) for u, v, attributes in graph.edges(data=True)]
-    return edges if graph.is_directed() or not bipartite else [_from_side_0(edge, graph) for edge in edges]
-
-
-def _from_side_0(edge: _Edge, graph: Any) -> _Edge:
-    sides = tuple(graph.nodes[node].get("bipartite") for node in edge[:2])
-    if sides == (1, 0):
-        return edge._replace(src=edge.dst, dst=edge.src)
-    if sides != (0, 1):
-        raise ReadError(
-            f"The graph: it is undirected, and {_name(edge)} is between nodes whose attribute 'bipartite' is "
-            f"{sides[0]} and {sides[1]}. Set it to 0 for sources and to 1 for destinations, or pass a directed graph."
-        )
-    return edge
-
-
-def _ordered(edges: list[_Edge]) -> list[_Edge]:
-    keys = [edge.key for edge in edges]
-    if all(type(key) is int for key in keys) and len(set(keys)) == len(keys):
-        return sorted(edges, key=lambda edge: edge.key)
+    for k, edge in enumerate(edges if bipartite and not graph.is_directed() else []):
+        sides = tuple(graph.nodes[node].get("bipartite") for node in edge[:2])
+        if sides == (1, 0):
+            edges[k] = edge._replace(src=edge.dst, dst=edge.src)
+        elif sides != (0, 1):
+            raise ReadError(
+                f"The graph: it is undirected, and {edge.name} is between nodes whose attribute 'bipartite' is "
+                f"{sides[0]} and {sides[1]}. Set it to 0 for sources and to 1 for destinations, or pass a directed graph."
+            )
     return edges
-
-
-def _ids(edges: list[_Edge], bipartite: bool) -> tuple[list[Any], list[Any]]:
-    src, dst = [edge.src for edge in edges], [edge.dst for edge in edges]
-    if bipartite and all(_is_of(side, node) for side, ids in zip(SIDES, (src, dst), strict=True) for node in ids):
-        return [node[1] for node in src], [node[1] for node in dst]
-    return src, dst
-
-
-def _is_of(side: str, node: Any) -> bool:
-    return isinstance(node, tuple) and len(node) == 2 and node[0] == side
 
 
 def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) -> list[Any]:
@@ -184,38 +182,8 @@ def _column(edges: list[_Edge], role: str, name: Any, required: bool = False) ->
     if without is not None and (required or not any(name in edge.attributes for edge in edges)):
         present = list(dict.fromkeys(found for edge in edges for found in edge.attributes))
         raise ReadError(
-            f"The graph: {_name(without)} has no attribute {name!r} for '{role}'. The attributes of edges are {present}.",
+            f"The graph: {without.name} has no attribute {name!r} for '{role}'. The attributes of edges are {present}.",
             f"Pass {role}= with one of them, or add this attribute to every edge.",
             parameter=role,
         )
     return [edge.attributes.get(name) for edge in edges]
-
-
-def _name(edge: _Edge) -> str:
-    key = () if edge.key is None else (edge.key,)
-    return f"the edge {(edge.src, edge.dst, *key)}"
-
-
-# ---- to a graph
-
-
-def _attributes(edges: TemporalEdges) -> dict[str, list[Any]]:
-    columns = {"time": edges.time.tolist() if edges.time_unit is None else list(edges.time)}
-    for name, column in (("label", edges.label), ("weight", edges.weight)):
-        if column is not None:
-            columns[name] = column.tolist()
-    taken = sorted(columns.keys() & set(edges.feature_names))
-    if taken:
-        raise EdgesError(
-            f"The features {taken} have the same names as the graph's own attributes {' and '.join(taken)}. "
-            f"Rename these features."
-        )
-    for k, name in enumerate(edges.feature_names):
-        columns[name] = _feature(edges, k, name)
-    return columns
-
-
-def _feature(edges: TemporalEdges, k: int, name: str) -> list[Any]:
-    values = np.asarray(edges.features)[:, k].tolist()
-    words = edges.feature_categories.get(name)
-    return values if words is None else [None if code != code else words[int(code)] for code in values]

@@ -6,6 +6,8 @@ themselves are not read: where those are damaged, polars raises an error.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,40 +28,37 @@ def parquet_source(path: Path | str) -> Source:
     """A parquet file as a table; see `tdlg.io.read_edges`."""
     import polars as pl
 
-    try:
+    with damage_named(path):
         check_parquet(path)
         names = list(pl.read_parquet_schema(path))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
-        raise damaged_parquet(path, error) from None
-
     columns: dict[int, pl.Series] = {}  # those that are read already
 
     def read(positions: list[int], _alike: set[int], _text: set[int]) -> dict[int, Any]:
         new = [position for position in positions if position not in columns]
         if new:
-            frame = _read_parquet(path, [names[position] for position in new])
+            with damage_named(path):
+                frame = pl.read_parquet(path, columns=[names[position] for position in new])
             columns.update({position: frame[names[position]] for position in new})
         return {position: columns[position] for position in positions}
 
     return Source(str(path), names, True, [], read)
 
 
-def _read_parquet(path: Path | str, names: list[str]) -> pl.DataFrame:
+@contextmanager
+def damage_named(path: Path | str) -> Iterator[None]:
+    """Turn errors of polars about a damaged file into our own."""
     import polars as pl
 
     try:
-        return pl.read_parquet(path, columns=names)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        raise damaged_parquet(path, error) from None
-
-
-def damaged_parquet(path: Path | str, error: BaseException) -> ReadError:
-    """The error for a parquet file that cannot be read."""
-    why = f" ({error})" if isinstance(error, Exception) else ""  # what a panic says does not help
-    return ReadError(
-        f"{path}: this is not a parquet file, or it is damaged{why}. "
-        f"If it is text, rename it to .csv; else download or write it again."
-    )
+        yield
+    except ReadError:
+        raise
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+        why = f" ({error})" if isinstance(error, Exception) else ""  # what a panic says does not help
+        raise ReadError(
+            f"{path}: this is not a parquet file, or it is damaged{why}. "
+            f"If it is text, rename it to .csv; else download or write it again."
+        ) from None
 
 
 def check_parquet(path: Path | str) -> None:

@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.clock import check_unit
+from tdlg.clock import check_unit, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ReadError
 from tdlg.tables.labels import known
-from tdlg.tables.times import as_times, from_numbers
-
-__all__ = ["from_pyg", "to_pyg"]
+from tdlg.tables.times import as_times
 
 
 def from_pyg(
@@ -61,13 +59,20 @@ def from_pyg(
     TemporalEdges(2 edges, 3 nodes, time 10 to 20, label: 2 values)
     """
     check_unit("from_pyg", time_unit)
-    src, dst, ticks = _columns(data)
+    columns = [_tensor(data, name) for name in ("src", "dst", "t")]
+    if any(column is None for column in columns):
+        raise ReadError(
+            f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
+            f"Got {type(data).__name__} with {_keys(data)} instead.",
+            "Create one, or use `TemporalEdges(src, dst, time)`.",
+        )
+    src, dst, ticks = columns
     matrix = _named(data, "features", features, usual="msg")
     try:
         return TemporalEdges(
             src,
             dst,
-            ticks if time_unit is None else from_numbers(as_times(ticks)[0], time_unit),
+            times_of(*as_times(ticks, time_unit=time_unit)),
             label=_named(data, "label", label, usual="y"),
             weight=_named(data, "weight", weight),
             features=matrix if matrix is not None and matrix.size else None,
@@ -120,21 +125,6 @@ def to_pyg(edges: TemporalEdges) -> Any:
     return TemporalData(**{name: torch.from_numpy(c[order]) for name, c in columns.items() if c is not None})
 
 
-# ---- from tensors
-
-
-def _columns(data: Any) -> list[NDArray[Any]]:
-    held = [_tensor(data, name) for name in ("src", "dst", "t")]
-    found = [array for array in held if array is not None]
-    if len(found) < len(held):
-        raise ReadError(
-            f"The 'data' must be a TemporalData of PyTorch Geometric, with src, dst and t. "
-            f"Got {type(data).__name__} with {_keys(data)} instead.",
-            "Create one, or use `TemporalEdges(src, dst, time)`.",
-        )
-    return found
-
-
 def _named(data: Any, role: str, name: str | None, usual: str | None = None) -> NDArray[Any] | None:
     """The named tensor, or None if there is none; only the tensor of the default name may be missing."""
     array = None if name is None else _tensor(data, name)
@@ -152,22 +142,16 @@ def _tensor(data: Any, name: str) -> NDArray[Any] | None:
     values = getattr(data, name, None)
     if values is None:
         return None
-    array = _array(values.detach().cpu()) if hasattr(values, "detach") else np.asarray(values)
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-
-
-def _array(tensor: Any) -> NDArray[Any]:
+    tensor = values.detach().cpu() if hasattr(values, "detach") else values
     try:
-        return np.asarray(tensor)
+        array = np.asarray(tensor)
     except TypeError:  # numpy has no bfloat16; float32 holds it exactly
-        return np.asarray(tensor.float())
+        array = np.asarray(tensor.float())
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _keys(data: Any) -> list[str]:
     return sorted(data.keys()) if hasattr(data, "keys") else sorted(getattr(data, "__dict__", {}))
-
-
-# ---- to tensors
 
 
 def _classes(label: NDArray[Any]) -> NDArray[Any]:

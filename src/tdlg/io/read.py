@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,22 +28,24 @@ from tdlg.io.columns import (
     named_by_comment,
     roles,
     split,
+    usual_at,
 )
 from tdlg.io.csv import csv_source
 from tdlg.io.files import PARQUET, check_path, is_csv, suffix_of
 from tdlg.io.json import jsonl_source
 from tdlg.io.parquet import parquet_source
-from tdlg.tables.column import as_column, check_polars_works, eager_frame, row_name, short
+from tdlg.tables.column import check_polars_works, eager_frame, row_name, short
 from tdlg.tables.features import as_categories
 from tdlg.tables.labels import LabelRule, without_infinity
 from tdlg.tables.text import WITH_DECIMAL_COMMA, unread_number
-from tdlg.tables.times import as_times, as_times_or_missing, from_numbers
+from tdlg.tables.times import as_times, as_times_or_missing
 
 if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
 ENOUGH_TO_TELL = 100  # rows, with fewer of which nodes of one type may not be at both ends by chance
+SHOWN = 10  # columns that are not used
 USED_ALREADY = {
     "label": "and as a feature it would reveal the label to predict",
     "src": "which the models use already",
@@ -71,14 +73,29 @@ class Reading:
     bipartite: bool | None = None
     time_format: str | None = None
     time_unit: str | None = None
+    checked: bool = True  # whether a known label without a time is refused at once, else when its time is needed
+    with_ids: bool = True  # whether messages show the ids of a row, which are not always those of the user
+    raw_labels: bool | None = None  # whether labels stay as they are, by default without missing and positive
+    to_learn: bool = False  # this and the next three: see `read_table`
+    classes: tuple[Any, Any] | None = None
+    usual: Mapping[str, str] | None = None
+    without_labels: bool = False
 
     def wanted(self) -> dict[str, Which]:
         """The column of each role, None to find or to leave it out."""
         return {role: getattr(self, role) for role in ("src", "dst", "time", "label", "label_time", "weight")}
 
-    def rule(self, column: str) -> LabelRule:
-        """How labels are read."""
-        return LabelRule(self.positive, None if self.missing is None else tuple(listed(self.missing)), column)
+    def wanted_of(self, source: Source) -> dict[str, Which]:
+        """`wanted`, with the usual names for what is not given.
+
+        If the table lacks one of them, it is another table: then they do not come before names that are usual anywhere.
+        """
+        wanted = self.wanted()
+        usual = {role: name for role, name in (self.usual or {}).items() if wanted[role] is None}
+        known = {role: name for role, name in usual.items() if source.names.count(name) == 1}
+        if len(known) < len(usual):
+            known = {role: name for role, name in known.items() if not usual_at(source.names, role)}
+        return wanted | known
 
 
 class Built(NamedTuple):
@@ -306,6 +323,12 @@ class Table:
         return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 1000))) if n not in self._columns)
 
 
+def unused_in_words(unused: Mapping[str, str]) -> str:
+    """The columns that are not used, and why."""
+    few, n_more = list(unused.items())[:SHOWN], len(unused) - SHOWN
+    return ", ".join([f"{name} ({why})" if why else name for name, why in few] + [f"{n_more} more"] * (n_more > 0))
+
+
 def read_table(
     path: str | os.PathLike[str],
     *,
@@ -313,6 +336,8 @@ def read_table(
     header: bool | None = None,
     to_learn: bool = False,
     classes: tuple[Any, Any] | None = None,
+    usual: Mapping[str, str] | None = None,
+    without_labels: bool = False,
     **columns: Any,
 ) -> Table:
     r"""Read a table of interactions with all its columns, to add some to it.
@@ -327,6 +352,13 @@ def read_table(
     classes
         The two classes of a fitted model, the positive one last, which a condition in `positive` refers to. By default they
         are found in the labels.
+    usual
+        Names of the columns of src, dst and time that are looked for before common names, where no column is given. By
+        default there are none.
+    without_labels
+        Whether columns that are named like labels (label, is_fraud, class, attack, ...) are left out of the features that
+        are chosen by default. False by default; for models without labels, which a label among the features would make
+        look better than they are.
 
     Returns
     -------
@@ -350,100 +382,143 @@ def read_table(
     >>> table.with_columns(score=[0.9, 0.1]).columns
     ['payer', 'payee', 'date', 'note', 'stars', 'score']
     """
-    how = Reading(**columns)
+    special: Any = {"to_learn": to_learn, "classes": classes, "usual": usual, "without_labels": without_labels}
+    how = Reading(**columns, raw_labels=False, **special)
     source = file_source(as_path(path), separator, header, how.time_format)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The (column|feature) '")  # what is not used, and why, is in `unused`
-        built = build_edges(source, how, raw_labels=False, to_learn=to_learn, classes=classes)
+        built = build_edges(source, how)
     if not len(built.edges):
         raise ReadError(f"{path}: the table has a header and no rows.")
     return Table(source, built)
 
 
-def build_edges(
-    source: Source,
-    how: Reading,
-    *,
-    checked: bool = True,
-    with_ids: bool = True,
-    raw_labels: bool | None = None,
-    to_learn: bool = False,
-    classes: tuple[Any, Any] | None = None,
-) -> Built:
-    """Make edges from a table that is already open.
+# ---- from an open table to edges
 
-    checked : whether a known label without a time is refused at once, else when its time is needed; with_ids : whether
-    messages show the ids of a row, which are not always those of the user; raw_labels : whether the values of the label
-    column are the labels, by default without missing and positive; to_learn, classes : see `read_table`.
-    """
+
+def build_edges(source: Source, how: Reading) -> Built:
+    """Make edges from a table that is already open."""
     check_unit("read_edges and from_frame", how.time_unit)
     named = [] if isinstance(how.features, str) and how.features in (ALL, NONE) else split(source, how.features)
     source = named_by_comment(source, [*how.wanted().values(), *named, *split(source, how.categories)])
-    at = roles(source, how.wanted())
-    feature_at, code_at = listed_features(source, how.features, how.categories)
-    left_out: dict[int, str] = {}
-    every = range(len(source.names)) if feature_at is None else {*at.values(), *feature_at, *code_at}
-    source.prepare(sorted(every))
-    if feature_at is None:
-        others = [k for k in range(len(source.names)) if k not in {*at.values(), *code_at}]
-        label = (
-            source.read([at["label"]], set(), set())[at["label"]] if "label" in at and how.features is None else None
-        )
-        feature_at, left_out = choose_features(source.read(others, set(), set()), source.names, label)
-    feature_at = [*feature_at, *(k for k in dict.fromkeys(code_at) if k not in feature_at)]
-    _check_no_role(source, at, feature_at)
+    at = roles(source, how.wanted_of(source))
+    used, codes, left_out = _features(source, how, at)
     alike = set() if how.bipartite else {at["src"], at["dst"]}
     dated = [at[role] for role in ("time", "label_time") if role in at]
-    as_is = {*code_at, *([] if how.time_format is None else dated)}
-    columns = source.read(sorted({*at.values(), *feature_at}), alike, as_is)
+    as_is = {*codes, *([] if how.time_format is None else dated)}
+    columns = source.read(sorted({*at.values(), *used}), alike, as_is)
     for k in (at["src"], at["dst"]):
         if _is_misread_id(columns[k], source, k):
             columns |= source.read([k], set(), {k})
     parts = {role: columns[position] for role, position in at.items()}
-    made = {role: column for role, column in parts.items() if role != "label_time"}
+    names = dict(zip(used, _unlike(source, used), strict=True))
     positive = None
     try:
-        times = _times(parts["time"], how.time_format, how.time_unit)
-        names = dict(zip(feature_at, _unlike(source, feature_at), strict=True))
-        chosen = {name: as_categories(columns[k], name) if k in code_at else columns[k] for k, name in names.items()}
-        edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=bool(how.bipartite))
+        made = {role: column for role, column in parts.items() if role != "label_time"}
+        made["time"] = times_of(*as_times(parts["time"], "time", how.time_format, how.time_unit))
+        chosen = {name: as_categories(columns[k], name) if k in codes else columns[k] for k, name in names.items()}
+        edges = TemporalEdges(**made, features=chosen, bipartite=bool(how.bipartite))
         if how.bipartite is None and len(edges) >= ENOUGH_TO_TELL and not edges.shares_nodes:
-            edges = TemporalEdges(**{**made, "time": times}, features=chosen, bipartite=True)
-        if raw_labels is None:
-            raw_labels = how.missing is None and how.positive is None
-        if edges.label is not None and not raw_labels:
-            edges, positive = _with_rule(edges, how, source.names[at["label"]], to_learn, classes)
+            edges = TemporalEdges(**made, features=chosen, bipartite=True)
+        if "label" in at:
+            edges, positive = _with_rule(edges, how, source.names[at["label"]])
         if "label_time" in parts or how.label_delay is not None:
-            late = _label_times(parts["label_time"], how.time_format, how.time_unit) if "label_time" in parts else None
+            late = _label_times(parts["label_time"], how) if "label_time" in parts else None
             dated_edges = edges.unchecked_labels(edges.label, late, how.label_delay)
-            edges = dated_edges.with_label(edges.label) if checked else dated_edges
+            edges = dated_edges.with_label(edges.label) if how.checked else dated_edges
     except EdgesError as error:
         problem = error.problem
         if error.row is not None:
-            shown = {role: column for role, column in parts.items() if with_ids or role not in ("src", "dst")}
-            problem = problem.replace(row_name(error.row), _shown_row(shown, error.row))
+            shown = {role: column for role, column in parts.items() if how.with_ids or role not in ("src", "dst")}
+            values = ", ".join(f"{role}: {short(_item(column, error.row))}" for role, column in shown.items())
+            problem = problem.replace(row_name(error.row), f"data row {error.row + 1} ({values})")
         raise error.as_kind(ReadError, f"{source.origin}: {problem}") from None
-    _warn_of_unread_numbers(edges, {names[k] for k in code_at})
+    for name, words in edges.feature_categories.items():
+        number = None if name in {names[k] for k in codes} else unread_number(words)
+        if number is not None:
+            warn(
+                f"The feature {name!r} is read as {len(words):,} different words, such as {number!r}. "
+                f"To have numbers, write them as 1234.56."
+            )
     return Built(edges, at, {source.names[k]: why for k, why in left_out.items()}, positive)
 
 
-def _with_rule(
-    edges: TemporalEdges, how: Reading, column: str, to_learn: bool, classes: tuple[Any, Any] | None
-) -> tuple[TemporalEdges, Any]:
+def _features(source: Source, how: Reading, at: dict[str, int]) -> tuple[list[int], list[int], dict[int, str]]:
+    """The positions of features, those of them that are codes, and why other columns are none."""
+    used, codes = listed_features(source, how.features, how.categories)
+    left_out: dict[int, str] = {}
+    if used is None:
+        source.prepare(list(range(len(source.names))))
+        others = [k for k in range(len(source.names)) if k not in {*at.values(), *codes}]
+        is_told = "label" in at and how.features is None  # by the label columns are left out that give it away
+        label = source.read([at["label"]], set(), set())[at["label"]] if is_told else None
+        without_labels = how.without_labels and how.features is None
+        columns = source.read(others, set(), set())
+        used, left_out = choose_features(columns, source.names, label, without_labels=without_labels)
+    used = [*used, *(k for k in dict.fromkeys(codes) if k not in used)]
+    for role, why in USED_ALREADY.items():
+        if role in at and at[role] in used:
+            raise ReadError(
+                f"{source.origin}: The column {source.names[at[role]]!r} is the '{role}', {why}.",
+                "Leave it out of features=.",
+                parameter="features",
+            )
+    return used, codes, left_out
+
+
+def _with_rule(edges: TemporalEdges, how: Reading, column: str) -> tuple[TemporalEdges, Any]:
     """The edges with labels as conditions and words for missing ones define them, and the positive class."""
-    rule = how.rule(column)
-    if edges.label is None:
+    is_raw = how.missing is None and how.positive is None if how.raw_labels is None else how.raw_labels
+    if is_raw or edges.label is None:
         return edges, None
-    if to_learn:
-        return _labelled(edges, *rule.to_learn(edges.label))
-    must_hold = how.positive is not None and classes is None and bool(edges.labelled.any())
-    return _labelled(edges, *rule.read(edges.label, to_learn=must_hold, classes=classes))
-
-
-def _labelled(edges: TemporalEdges, labels: NDArray[Any] | None, positive: Any) -> tuple[TemporalEdges, Any]:
+    rule = LabelRule(how.positive, None if how.missing is None else tuple(listed(how.missing)), column)
+    labels: NDArray[Any] | None
+    if how.to_learn:
+        labels, positive = rule.to_learn(edges.label)
+    else:
+        must_hold = how.positive is not None and how.classes is None and bool(edges.labelled.any())
+        labels, positive = rule.read(edges.label, to_learn=must_hold, classes=how.classes)
     if labels is None:
         labels = np.full(len(edges), np.nan)
     return (edges if labels is edges.label else edges.with_label(labels)), positive
+
+
+def _label_times(column: Any, how: Reading) -> Any:
+    """The column as numbers or datetimes that may be missing; numbers in a unit become datetimes, rounded up."""
+    column, never = without_infinity(column)
+    ticks, unit, missing = as_times_or_missing(column, "label_time", how.time_format)
+    if unit is None and how.time_unit is None:
+        return np.where(never, np.inf, np.where(missing, np.nan, ticks)) if missing.any() else ticks
+    whole = rounded_up(ticks, None, None, np.dtype(np.int64)) if unit is None else ticks.copy()
+    whole[missing], whole[never] = np.iinfo(np.int64).min, LAST_TICK
+    return times_of(whole, unit or how.time_unit)  # the least integer is NaT
+
+
+def _is_misread_id(column: Any, source: Source, at: int) -> bool:
+    """Whether ids of a file without types were read as truth values, or as numbers with a decimal comma."""
+    kind = str(getattr(column, "dtype", ""))
+    if kind == "Float64" and source.separator in WITH_DECIMAL_COMMA:
+        return bool(source.read([at], set(), {at})[at].str.contains(",").any())
+    return kind == "Boolean"
+
+
+def _unlike(source: Source, positions: list[int]) -> list[str]:
+    """Names of the columns at these positions, with the position added to a name that occurs twice."""
+    names = [source.names[k] for k in dict.fromkeys(positions)]
+    return [
+        source.names[k] if names.count(source.names[k]) == 1 else f"{source.names[k]} (column {k})" for k in positions
+    ]
+
+
+def _item(column: Any, row: int) -> Any:
+    value = column.iloc[row] if hasattr(column, "iloc") else column[row]
+    if isinstance(value, np.generic):
+        return value.item()
+    plain = getattr(value, "as_py", None) or getattr(value, "to_list", None)  # values of pyarrow; lists in polars
+    return value if plain is None else plain()
+
+
+# ---- sources
 
 
 def file_source(
@@ -459,18 +534,15 @@ def file_source(
     if is_csv(path):
         return csv_source(path, separator, header, time_format, least)
     is_parquet = suffix_of(path) in PARQUET
-    _check_no_csv_options(path, "parquet" if is_parquet else "JSON lines", separator=separator, header=header)
-    return parquet_source(path) if is_parquet else jsonl_source(path)
-
-
-def _check_no_csv_options(path: Path, file_type: str, **options: Any) -> None:
-    for name, value in options.items():
+    for name, value in {"separator": separator, "header": header}.items():
         if value is not None:
             raise ReadError(
-                f"{path}: The {name!r} is for csv files, and this is {file_type}. Got {value!r}.",
+                f"{path}: The {name!r} is for csv files, and this is {'parquet' if is_parquet else 'JSON lines'}. "
+                f"Got {value!r}.",
                 f"Leave out {name}=.",
                 parameter=name,
             )
+    return parquet_source(path) if is_parquet else jsonl_source(path)
 
 
 def frame_source(frame: Any) -> Source:
@@ -482,94 +554,3 @@ def frame_source(frame: Any) -> Source:
         return {position: eager.get_column(keys[position]).to_native() for position in positions}
 
     return Source("The frame", [str(key) for key in keys], True, [], read)
-
-
-# ---- parts of it
-
-
-def _is_misread_id(column: Any, source: Source, at: int) -> bool:
-    """Whether ids of a file without types were read as truth values, or as numbers with a decimal comma."""
-    kind = str(getattr(column, "dtype", ""))
-    if kind == "Float64" and source.separator in WITH_DECIMAL_COMMA:
-        return bool(source.read([at], set(), {at})[at].str.contains(",").any())
-    return kind == "Boolean"
-
-
-def _warn_of_unread_numbers(edges: TemporalEdges, categories: set[str]) -> None:
-    for name, words in edges.feature_categories.items():
-        number = None if name in categories else unread_number(words)
-        if number is not None:
-            warn(
-                f"The feature {name!r} is read as {len(words):,} different words, such as {number!r}. "
-                f"To have numbers, write them as 1234.56."
-            )
-
-
-def _check_no_role(source: Source, at: dict[str, int], features: list[int]) -> None:
-    """Refuse features that are used already, above all the label, which would reveal what is to be predicted."""
-    for role, why in USED_ALREADY.items():
-        if role in at and at[role] in features:
-            column = source.names[at[role]]
-            raise ReadError(
-                f"{source.origin}: The column {column!r} is the '{role}', {why}.",
-                "Leave it out of features=.",
-                parameter="features",
-            )
-
-
-def _unlike(source: Source, positions: list[int]) -> list[str]:
-    """Names of the columns at these positions, with the position added to a name that occurs twice."""
-    names = [source.names[k] for k in dict.fromkeys(positions)]
-    return [
-        source.names[k] if names.count(source.names[k]) == 1 else f"{source.names[k]} (column {k})" for k in positions
-    ]
-
-
-def _shown_row(columns: dict[str, Any], row: int) -> str:
-    values = ", ".join(f"{role}: {short(_item(column, row))}" for role, column in columns.items())
-    return f"data row {row + 1} ({values})"
-
-
-def _item(column: Any, row: int) -> Any:
-    value = column.iloc[row] if hasattr(column, "iloc") else column[row]
-    if isinstance(value, np.generic):
-        return value.item()
-    plain = getattr(value, "as_py", None) or getattr(value, "to_list", None)  # values of pyarrow; lists in polars
-    return value if plain is None else plain()
-
-
-def _times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
-    """The column as numbers or datetime64."""
-    column = as_column(column, "time")
-    if time_format is not None and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        column = as_column([str(value) for value in column.tolist()], "time")  # such as 20200131
-    ticks, unit = as_times(column, time_format=time_format)
-    if time_format is not None and isinstance(column, np.ndarray) and len(column):
-        raise EdgesError(
-            "The 'time_format' is only for text and whole numbers, but these times are datetimes or have decimals. "
-            "Leave it out.",
-            parameter="time_format",
-        )
-    if time_unit is None or (time_unit == unit and not len(ticks)):
-        return times_of(ticks, unit)
-    if unit is not None:
-        raise EdgesError(
-            f"The 'time_unit' {time_unit!r} is only for numbers, but these times are dates. Leave it out.",
-            parameter="time_unit",
-        )
-    return from_numbers(ticks, time_unit)
-
-
-def _label_times(column: Any, time_format: str | None, time_unit: str | None) -> Any:
-    """The column as numbers or datetimes that may be missing; numbers in a unit become datetimes, rounded up."""
-    column = as_column(column, "label_time")
-    if time_format is not None and isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        column = as_column([str(value) for value in column.tolist()], "label_time")
-    is_text = not isinstance(column, np.ndarray)
-    column, never = (column, np.zeros(len(column), bool)) if is_text else without_infinity(column)
-    ticks, unit, missing = as_times_or_missing(column, "label_time", time_format if is_text else None)
-    if unit is None and time_unit is None:
-        return np.where(never, np.inf, np.where(missing, np.nan, ticks)) if missing.any() else ticks
-    whole = rounded_up(ticks, None, None, np.dtype(np.int64)) if unit is None else ticks.copy()
-    whole[missing], whole[never] = np.iinfo(np.int64).min, LAST_TICK
-    return times_of(whole, unit or time_unit)  # the least integer is NaT

@@ -18,8 +18,6 @@ from tdlg.exceptions import EdgesError, ParameterError, ReadError
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["from_tgb", "read_tgb"]
-
 COLUMNS = ("sources", "destinations", "timestamps")
 OF_USERS = ("wiki", "subreddit", "uci", "enron", "lastfm")  # files with the columns user, item, time, ...
 TIME_FIRST = ("review", "coin", "comment", "flight")  # files with the columns time, source, destination, ...
@@ -94,28 +92,21 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     trust with `pickle.load`, and pass the dictionary.
     """
     path = as_path(path)
-    kind = _kind(path, name)
+    found = re.search(r"tgbl-([a-z]+)", path.name)
+    kind = name.removeprefix("tgbl-") if name is not None else found[1] if found else ""
+    if kind not in (*OF_USERS, *TIME_FIRST):
+        problem = (
+            f"{path.name!r} does not name a data set of TGB." if name is None else f"TGB has no data set {name!r}."
+        )
+        hint = f"Pass name=, one of {', '.join((*OF_USERS, *TIME_FIRST))}."
+        raise ParameterError(problem, hint, parameter="name")
     if kind in OF_USERS:
         src, dst, time = _columns(path, (0, 1, 2), numbers=True)
         users, items = src.to_numpy(), dst.to_numpy()
         return TemporalEdges(users, items + (int(users.max()) + 1 if len(users) else 0), time)
     src, dst, time = _columns(path, (1, 2, 0), numbers=False)
-    return TemporalEdges(*_numbered(src, dst), time)
-
-
-def _kind(path: Path, name: str | None) -> str:
-    known = (*OF_USERS, *TIME_FIRST)
-    found = re.search(r"tgbl-([a-z]+)", path.name)
-    kind = name.removeprefix("tgbl-") if name is not None else found[1] if found else ""
-    if kind not in known:
-        raise ParameterError(
-            f"{path.name!r} does not name a data set of TGB."
-            if name is None
-            else f"There is no data set {name!r} of TGB's.",
-            "Pass name=, one of " + ", ".join(known) + ".",
-            parameter="name",
-        )
-    return kind
+    sources, destinations = _numbered(src, dst)
+    return TemporalEdges(sources, destinations, time)
 
 
 def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl.Series, pl.Series, NDArray[Any]]:
@@ -148,18 +139,11 @@ def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl
     return src, dst, (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
 
 
-def _numbered(src: pl.Series, dst: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _numbered(src: pl.Series, dst: pl.Series) -> list[NDArray[np.int64]]:
     """Numbers in the order of first appearance, row by row."""
     import polars as pl
 
-    rows = pl.DataFrame({"src": src, "dst": dst})
-    both = rows.select(pl.concat_list("src", "dst").alias("id")).explode("id")["id"]
-    ids = both.unique(maintain_order=True)
-    numbers = pl.DataFrame({"id": ids, "number": np.arange(len(ids))})
-    of_src, of_dst = (
-        rows.select(pl.col(end).alias("id"))
-        .join(numbers, on="id", how="left", maintain_order="left")["number"]
-        .to_numpy()
-        for end in ("src", "dst")
-    )
-    return of_src, of_dst
+    both = pl.DataFrame({"src": src, "dst": dst}).select(id=pl.concat_list("src", "dst")).explode("id")
+    ids = both.unique(maintain_order=True).with_row_index("number")
+    numbers = both.join(ids, on="id", how="left", maintain_order="left")["number"].cast(pl.Int64).to_numpy()
+    return [numbers[::2], numbers[1::2]]

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
-from tdlg.checks import as_seed, check_count, is_number
-from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
+from tdlg.checks import as_seed, check_count
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError, TdlgWarning
+from tdlg.exceptions import EdgesError, TdlgWarning
 from tdlg.explain.positive import positive_class
-from tdlg.judge.methods import Propagation
 from tdlg.judge.metrics import auc_and_precision, precision_recall_at
-from tdlg.judge.references import DAY, WINDOWS, LabelRates, Windows
-from tdlg.judge.run import scores_in_time
-from tdlg.judge.trials import Trial
-from tdlg.tables.times import as_times
+from tdlg.judge.references import WINDOWS, LabelRates, Windows
+from tdlg.judge.run import run_trial
+from tdlg.judge.trials import Period, Periods, Trial, periods_from
+from tdlg.models.propagation import PropagationClassifier
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,19 +28,7 @@ __all__ = ["alert_precision", "backtest", "learning_curve"]
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
-DAYS = 30  # a day is this part of a period where times are numbers
-MOST_PERIODS = 10_000
-HISTORY = 0.3  # share of the time span before the first period
 SHORTEST = 7  # days of the first history of a learning curve; each is twice the one before
-
-
-class _Period(NamedTuple):
-    """A period in ticks, from `start` up to, but without, `stop`; and the trial in it."""
-
-    start: Any
-    stop: Any
-    trial: Trial
-    test: Positions
 
 
 def backtest(
@@ -59,9 +44,8 @@ def backtest(
 ) -> pl.DataFrame:
     """Go through time as in production, and measure how well each period was predicted.
 
-    At the start of each period, the methods are fitted on the edges before it and the labels known by then. They score the
-    edges of the period in the setting "stream": labels that become known during the period count from then on. A label that
-    becomes known after the period counts for nothing in it. By default three models are measured: "propagation"
+    The trials are those of `tdlg.judge.trials.Periods`: at the start of each period, the methods are fitted on the edges
+    before it and the labels known by then. By default three models are measured: "propagation"
     (`PropagationClassifier`), "label rates" (`LabelRates`), and "windows" (`Windows`): boosted trees on the counts, the
     means of the features and the rates of known labels of both ends in the last 1, 7 and 30 days.
 
@@ -112,22 +96,18 @@ def backtest(
     (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 526)
     """
     check_count("backtest", "alerts_per_day", alerts_per_day, 1)
-    edges, is_positive, _, day, periods = _prepared(edges, every, start, positive)
     seed = as_seed(random_state)
-    models = _models(models, day, seed)
+    edges, is_positive = _two_classes(edges, positive)
+    task = Periods(edges, every, start)
+    judge = _Judge(edges, is_positive, task.day, alerts_per_day, _models(models, task.day, seed))
     rows: list[dict[str, Any]] = []
     scored: list[tuple[Positions, list[Floats]]] = []
-    for done, period in enumerate(periods, start=1):
-        scores = _scores(period, models)
-        scored.append((period.test, scores))
-        rows += _rows(models, edges, period.test, scores, is_positive, day, alerts_per_day, period)
-        if callback is not None and callback(done, len(periods)):
+    for done, period in enumerate(task.periods, start=1):
+        scored.append((period.test, judge.scores(period.trial)))
+        rows += judge.rows(scored[-1:], period)
+        if callback is not None and callback(done, task.n_trials):
             break
-    test = np.concatenate([test for test, _ in scored])
-    together = [np.concatenate(of_method) for of_method in zip(*(scores for _, scores in scored), strict=True)]
-    return _table(
-        [*rows, *_rows(models, edges, test, together, is_positive, day, alerts_per_day, None)], edges.time_unit
-    )
+    return _table([*rows, *judge.rows(scored)], edges.time_unit)
 
 
 def learning_curve(
@@ -170,32 +150,32 @@ def learning_curve(
     ['112 days', 'all']
     """
     check_count("learning_curve", "alerts_per_day", alerts_per_day, 1)
-    edges, is_positive, length, day, periods = _prepared(edges, every, start, positive)
-    first, models = edges.ticks.min(), _models(models, day, as_seed(random_state))
+    seed = as_seed(random_state)
+    edges, is_positive = _two_classes(edges, positive)
+    task = Periods(edges, every, start)
+    judge = _Judge(edges, is_positive, task.day, alerts_per_day, _models(models, task.day, seed))
+    first, periods = edges.ticks.min(), task.periods
     longest = max(period.start - first for period in periods)
-    n_histories = max(0, math.ceil(math.log2(max(longest / (SHORTEST * day), 1))))
+    n_histories = max(0, math.ceil(math.log2(max(longest / (SHORTEST * task.day), 1))))
     histories: list[float | None] = [*(float(SHORTEST * 2**k) for k in range(n_histories)), None]
     found: dict[float | None, dict[int, tuple[Positions, list[Floats]]]] = {}
     for at, days in enumerate(histories):
         found[days] = {}
         for k, period in enumerate(periods):
-            begin = first if days is None else period.start - days * day
+            begin = first if days is None else period.start - days * task.day
             part = np.flatnonzero((edges.ticks >= begin) & (edges.ticks < period.stop))
-            recent = edges[part]
-            for short in _periods(recent, length, period.start):
+            for short in periods_from(edges[part], task.length, period.start):
                 with warnings.catch_warnings():  # that a few days have few labels is the point of the curve
                     warnings.simplefilter("ignore", TdlgWarning)
-                    found[days][k] = part[short.test], _scores(short, models)
+                    found[days][k] = part[short.test], judge.scores(short.trial)
             if callback is not None:
                 callback(at * len(periods) + k + 1, len(histories) * len(periods))
     found = {days: scored for days, scored in found.items() if 2 * len(scored) >= len(periods)}
     common = sorted(set.intersection(*(set(scored) for scored in found.values())))
     rows = []
     for days, scored in found.items():
-        test = np.concatenate([scored[k][0] for k in common])
-        together = [np.concatenate(scores) for scores in zip(*(scored[k][1] for k in common), strict=True)]
         shown = "all" if days is None else f"{days:g} days"
-        for row in _rows(models, edges, test, together, is_positive, day, alerts_per_day, None):
+        for row in judge.rows([scored[k] for k in common]):
             kept = {name: value for name, value in row.items() if name not in ("start", "stop", "n_train")}
             rows.append({"history": shown, "days": days, **kept})
     return _table(rows, None)
@@ -203,17 +183,6 @@ def learning_curve(
 
 def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray[Any], k: int) -> float:
     """The share of positives among the k highest scores of each day; equal scores at the border count proportionally.
-
-    Parameters
-    ----------
-    is_positive
-        Which edges are of the positive class.
-    scores
-        One score per edge, high for the positive class.
-    day
-        The day of each edge, as a number.
-    k
-        The number of alerts per day; on a day with fewer edges, all of them.
 
     Examples
     --------
@@ -232,83 +201,7 @@ def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray
     return found / n_alerts if n_alerts else float("nan")
 
 
-# ---- periods
-
-
-def _prepared(
-    edges: TemporalEdges, every: Any, start: Any, positive: Any
-) -> tuple[TemporalEdges, NDArray[np.bool_], float, float, list[_Period]]:
-    """Edges of two classes, which are positive, the lengths of a period and of a day in ticks, and the periods."""
-    length = _in_ticks(every, edges)
-    day = round(DAY * ticks_per_second(edges.time_unit)) if edges.time_unit is not None else length / DAYS
-    edges, is_positive = _two_classes(edges, positive)
-    begin = _start(edges, length, start, day)
-    _check_number_of_periods(edges, every, length, begin)
-    periods = list(_periods(edges, length, begin))
-    if not periods:
-        raise EdgesError(
-            "There is no period before which labels of two classes were known, and in which edges are labelled.",
-            "Pass a shorter every=, or another start=.",
-        )
-    return edges, is_positive, length, day, periods
-
-
-def _in_ticks(every: Any, edges: TemporalEdges) -> float:
-    """The length of a period, in ticks: a whole number for datetimes."""
-    length = 0.0
-    if edges.time_unit is not None and is_duration(every):
-        length = round(as_seconds(every, "every") * ticks_per_second(edges.time_unit))
-    elif edges.time_unit is None and is_number(every):
-        length = float(every)
-    if not 0 < length < np.inf:
-        form = "a number above 0, in the unit of the times" if edges.time_unit is None else "a duration such as '30d'"
-        raise ParameterError(f"The 'every' must be {form}. Got {every!r} instead.", parameter="every")
-    return length
-
-
-def _start(edges: TemporalEdges, length: float, start: Any, day: float) -> float:
-    """The start of the first period, in ticks."""
-    first, last = edges.ticks.min().item(), edges.ticks.max().item()
-    if start is None:
-        first = first if edges.time_unit is None else first // day * day
-        begin = first + max(1, math.ceil(HISTORY * (last - first) / length)) * length
-    else:
-        ticks, unit = as_times([start], "start")
-        if (unit is None) != (edges.time_unit is None):
-            form = "a number" if edges.time_unit is None else "a datetime"
-            raise ParameterError(
-                f"The 'start' must be {form}, like the times of the edges. Got {start!r} instead.",
-                parameter="start",
-            )
-        begin = rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
-    return begin
-
-
-def _check_number_of_periods(edges: TemporalEdges, every: Any, length: float, begin: float) -> None:
-    n_periods = (edges.ticks.max().item() - begin) / length
-    if n_periods > MOST_PERIODS:
-        raise ParameterError(
-            f"These edges have {n_periods:,.0f} periods, more than {MOST_PERIODS:,}.",
-            "Pass a longer every=, or a later start=.",
-            parameter="every",
-        )
-
-
-def _periods(edges: TemporalEdges, length: float, start: float) -> Iterator[_Period]:
-    """The periods with labelled edges before which labels of both classes were known."""
-    ticks, known_at, labelled = edges.ticks, edges.known_at, np.flatnonzero(edges.labelled)
-    y, bare = np.asarray(edges.label), edges.with_label(None)
-    while len(labelled) and start <= ticks.max():
-        begin, stop = start, start + length
-        start = stop
-        train = labelled[known_at[labelled] < begin]
-        test = labelled[(ticks[labelled] >= begin) & (ticks[labelled] < stop)]
-        if not len(test) or len(np.unique(y[train])) < 2:
-            continue
-        inside = (ticks >= begin) & (ticks < stop)
-        others = np.flatnonzero(edges.labelled & (ticks < begin) & (known_at >= begin) | inside & ~edges.labelled)
-        before = np.flatnonzero(ticks < begin)
-        yield _Period(begin, stop, Trial(bare, y, before, train, {"": test}, True, edges.label_time, others), test)
+# ---- models and measurements
 
 
 def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, NDArray[np.bool_]]:
@@ -323,52 +216,50 @@ def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, ND
     return edges.with_label(np.where(edges.labelled, is_positive, np.nan)), is_positive
 
 
-# ---- scores
-
-
 def _models(models: Mapping[str, Any] | None, day: float, seed: Any) -> Mapping[str, Any]:
     """The models given, or the usual three."""
     if models is not None:
         return models
     widths = tuple(days * day for days in WINDOWS)
-    usual = Propagation(random_state=seed), LabelRates(random_state=seed), Windows(widths, random_state=seed)
-    return {model.name: model for model in usual}
+    usual = LabelRates(random_state=seed), Windows(widths, random_state=seed)
+    return {"propagation": PropagationClassifier(random_state=seed), **{model.name: model for model in usual}}
 
 
-def _scores(period: _Period, models: Mapping[str, Any]) -> list[Floats]:
-    """The scores of the labelled edges of a period, by each model."""
-    return [scores_in_time(clone(model), period.trial, period.test)[0] for model in models.values()]
+class _Judge(NamedTuple):
+    """The models, and what their scores are measured by."""
 
+    edges: TemporalEdges
+    is_positive: NDArray[np.bool_]
+    day: float
+    alerts_per_day: int
+    models: Mapping[str, Any]
 
-def _rows(
-    models: Mapping[str, Any],
-    edges: TemporalEdges,
-    test: Positions,
-    scores: list[Floats],
-    is_positive: NDArray[np.bool_],
-    day: float,
-    alerts: int,
-    period: _Period | None,
-) -> list[dict[str, Any]]:
-    """The measurements of all methods on some edges; without a period, those of all periods."""
-    truth, day_of = is_positive[test], np.floor_divide(edges.ticks[test], day)
-    rows = []
-    for method, of_method in zip(models, scores, strict=True):
-        auc, precision = auc_and_precision(truth, of_method)
-        rows.append(
-            {
-                "start": None if period is None else period.start,
-                "stop": None if period is None else period.stop,
-                "method": method,
-                "n": len(test),
-                "positives": int(truth.sum()),
-                "n_train": None if period is None else len(period.trial.train),
-                "auc": auc,
-                "average_precision": precision,
-                "alert_precision": alert_precision(truth, of_method, day_of, alerts),
-            }
-        )
-    return rows
+    def scores(self, trial: Trial) -> list[Floats]:
+        """The scores of the labelled edges of a period, by each model."""
+        return [scores for model in self.models.values() for scores, _ in run_trial(model, trial).values()]
+
+    def rows(self, scored: list[tuple[Positions, list[Floats]]], period: Period | None = None) -> list[dict[str, Any]]:
+        """The measurements of all models on the edges of these periods together."""
+        test = np.concatenate([test for test, _ in scored])
+        truth, day = self.is_positive[test], np.floor_divide(self.edges.ticks[test], self.day)
+        rows = []
+        for k, name in enumerate(self.models):
+            scores = np.concatenate([of_models[k] for _, of_models in scored])
+            auc, precision = auc_and_precision(truth, scores)
+            rows.append(
+                {
+                    "start": None if period is None else period.start,
+                    "stop": None if period is None else period.stop,
+                    "method": name,
+                    "n": len(test),
+                    "positives": int(truth.sum()),
+                    "n_train": None if period is None else len(period.trial.train),
+                    "auc": auc,
+                    "average_precision": precision,
+                    "alert_precision": alert_precision(truth, scores, day, self.alerts_per_day),
+                }
+            )
+        return rows
 
 
 def _table(rows: list[dict[str, Any]], time_unit: Any) -> pl.DataFrame:

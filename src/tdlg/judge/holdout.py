@@ -16,8 +16,8 @@ from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.metrics import Area, Ranking, mean_areas, rank
 from tdlg.judge.references import LabelRates, Windows
-from tdlg.judge.run import Fitted, scores_in_time
-from tdlg.judge.trials import ChronologicalClassification, EdgeClassification, Trial
+from tdlg.judge.run import run_trial
+from tdlg.judge.trials import EdgeClassification, ForecastClassification, Trial
 from tdlg.models.training import choose_setting
 from tdlg.propagate.columns import find_fitted
 
@@ -51,38 +51,19 @@ MOST_CLASSES = 16  # up to which plain windows are a reference
 class HeldOut:
     """A copy of a model that was fitted without some labels, and its predictions for their edges.
 
-    Attributes
-    ----------
-    how
-        "random", or "time" if the last labels were held out.
-    model
-        The copy.
-    scored
-        The edges held out as the copy scored them; with their labels where these become known as time goes on.
-    positions
-        The positions of the edges held out among all edges.
-    classes
-        The distinct labels of all edges, sorted.
-    truth
-        The classes of the edges held out, as positions in `classes`.
-    predictions
-        The predictions of the copy ("model"), of "label rates" and, with at most 16 classes, of plain "windows", by name:
-        (n_edges, n_classes) each.
-    n_train
-        Number of labels that the copy was fitted on.
-    seed
-        Seed of every random choice.
+    The predictions are those of the copy ("model"), of "label rates" and, with at most 16 classes, of plain "windows", by
+    name: (n_edges, n_classes) each.
     """
 
-    how: How
-    model: Any
-    scored: Scored
-    positions: Positions
-    classes: NDArray[Any]
-    truth: Positions
+    how: How  # "time" if the last labels were held out
+    model: Any  # the copy
+    scored: Scored  # the edges held out; with their labels where these become known as time goes on
+    positions: Positions  # of the edges held out among all edges
+    classes: NDArray[Any]  # the distinct labels of all edges, sorted
+    truth: Positions  # the classes of the edges held out, as positions in `classes`
     predictions: dict[str, Floats]
-    n_train: int
-    seed: int
+    n_train: int  # labels that the copy was fitted on
+    seed: int  # of every random choice
     _ranked: dict[int, dict[str, Ranking]] = field(default_factory=dict, repr=False)
 
     @property
@@ -142,7 +123,7 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
         setting = "stream"  # as the model itself would choose
     how = suitable_split(edges, setting) if how == "auto" else how
     is_stream = setting == "stream" and how == "time"
-    task = ChronologicalClassification(edges, prequential=is_stream) if how == "time" else EdgeClassification(edges)
+    task = ForecastClassification(edges, stream=is_stream) if how == "time" else EdgeClassification(edges)
     trial = draw_trial(task, seed, check_test=False)
     (test,) = trial.tests.values()
     copy = _unfitted(model, how, setting, seed).fit(trial.seen())
@@ -153,29 +134,19 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
     if len(classes) <= MOST_CLASSES:
         references.append(Windows(random_state=seed))
     predictions = {MODEL: for_all_classes(scored.values, copy.classes_, classes)}
-    predictions |= {reference.name: _by_class(reference, trial, test, classes) for reference in references}
+    predictions |= {reference.name: _by_class(reference, trial, classes) for reference in references}
     truth = label_codes(edges[test], classes)
     return HeldOut(how, copy, scored, test, classes, truth, predictions, len(trial.train), seed)
 
 
 def draw_trial(task: Any, seed: int, *, check_test: bool = True) -> Trial:
-    """Draw a trial whose labels to fit have more than one class.
-
-    Parameters
-    ----------
-    task
-        An `EdgeClassification` or a `ChronologicalClassification`.
-    seed
-        Seed for the split.
-    check_test
-        Whether the held-out labels must have more than one class too; True by default.
-    """
+    """Draw a trial whose labels to fit, and by default also those held out, have more than one class."""
     n_known = int(task.edges.labelled.sum())
     known = f"The {n_known:,} known label{'' if n_known == 1 else 's'}"
     try:
         trial: Trial = task.draw(seed)
     except EdgesError:
-        why = "are all at the same time" if isinstance(task, ChronologicalClassification) else "are too few"
+        why = "are all at the same time" if isinstance(task, ForecastClassification) else "are too few"
         why = why if task.edges.label_ticks is None else "are all at the same time, or became known too late"
         raise ParameterError(
             f"{known} {why}: no labels can be held out. Give more labels.", parameter="edges"
@@ -240,11 +211,9 @@ def _unfitted(model: Any, how: How, setting: str | None, seed: int) -> Any:
     return copy
 
 
-def _by_class(reference: Any, trial: Trial, test: Positions, classes: NDArray[Any]) -> Floats:
+def _by_class(reference: Any, trial: Trial, classes: NDArray[Any]) -> Floats:
     """The scores of a reference, one column per class."""
-    scores, _ = (
-        scores_in_time(reference, trial, test) if trial.reveals else Fitted(reference, trial).score(trial.edges[test])
-    )
+    ((scores, _),) = run_trial(reference, trial).values()
     columns = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
     return for_all_classes(columns, np.unique(trial.y[trial.train]), classes)
 
@@ -256,20 +225,15 @@ def _by_class(reference: Any, trial: Trial, test: Positions, classes: NDArray[An
 class Judged:
     """The held-out edges, ranked by the model and by the references.
 
-    Attributes
-    ----------
-    held
-        The edges held out, and the predictions for them.
-    positive
-        The position of the positive class in `held.classes`.
-    by_class
-        The rankings by each class that the copy of the model knows and that some, but not all, held-out edges have: by its
-        position, those of the model and of each reference by name. With two classes, only the positive class.
+    The rankings are by each class that the copy of the model knows and that some, but not all, held-out edges have; with two
+    classes, by the positive class only.
     """
 
     held: HeldOut
-    positive: int
-    by_class: dict[int, dict[str, Ranking]]
+    positive: int  # position of the positive class in `held.classes`
+    by_class: dict[
+        int, dict[str, Ranking]
+    ]  # by the position of a class, those of the model and of each reference by name
 
     @property
     def model(self) -> Ranking:
@@ -324,20 +288,7 @@ class Judged:
 
 
 def judge(held: HeldOut, positive: int) -> Judged:
-    """Rank the held-out edges by the predictions for each class.
-
-    Parameters
-    ----------
-    held
-        The edges held out, and the predictions for them.
-    positive
-        The position of the positive class in `held.classes`.
-
-    Raises
-    ------
-    ParameterError
-        If all held-out edges, or none of them, are of the positive class.
-    """
+    """Rank the held-out edges by the predictions for each class; `positive` is a position in `held.classes`."""
     found, learnt = {}, held.model.classes_.tolist()
     for k, label in enumerate(held.classes.tolist()):
         if (len(held.classes) > 2 or k == positive) and label in learnt:

@@ -6,8 +6,7 @@ ROC curve; edges with equal scores enter the precision-recall curve together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,18 +86,8 @@ def class_metrics(
 ) -> tuple[float, float, float, float]:
     """Area under the curve and average precision, means over classes; precision and recall of alerts.
 
-    Parameters
-    ----------
-    labels
-        The labels of all edges, by which the positive class is chosen: so it is the same in every trial.
-    train
-        Positions of the edges learnt from. Their labels are the classes.
-    test
-        Positions of the edges to score.
-    scores
-        One score per edge of `test`, high for the second of two classes; or one column per class.
-    positive
-        The class that alerts are about; by default that of `tdlg.explain.positive.positive_class`.
+    The classes are the labels of `train`; the positive class is chosen by all labels, so it is the same in every trial.
+    There is one score per edge of `test`, high for the second of two classes, or one column per class.
     """
     y, classes = labels[test], np.unique(labels[train])
     by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
@@ -117,36 +106,22 @@ def class_metrics(
 # ---- curves and intervals
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(NamedTuple):
     """The points of a curve."""
 
     x: Floats
     y: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """How well scores put one class first.
-
-    Attributes
-    ----------
-    auc, average_precision
-        Areas, each with its 95 % interval by the bootstrap over the edges.
-    resampled
-        Both areas in each sample of the bootstrap, NaN where a sample had edges of one class only: (RESAMPLES, 2).
-    roc, precision_recall
-        The curves.
-    is_positive, scores
-        Which edges are of the class, and the score of each edge.
-    """
+class Ranking(NamedTuple):
+    """How well scores put one class first; areas have their 95 % interval by the bootstrap over the edges."""
 
     auc: Area
     average_precision: Area
-    resampled: Floats
+    resampled: Floats  # both areas in each sample of the bootstrap, NaN where it had edges of one class only
     roc: Curve
     precision_recall: Curve
-    is_positive: Mask
+    is_positive: Mask  # which edges are of the class
     scores: Floats
 
     def at(self, k: int) -> tuple[float, float]:
@@ -155,17 +130,7 @@ class Ranking:
 
 
 def rank(is_positive: Mask, scores: Floats, seed: int = 0) -> Ranking | None:
-    """Curves and areas; None where all edges, or none, are of the class.
-
-    Parameters
-    ----------
-    is_positive
-        Which edges are of the class.
-    scores
-        One score per edge, high for the class.
-    seed
-        Seed for the bootstrap; 0 by default.
-    """
+    """Curves and areas; None where all edges, or none, are of the class."""
     if not _has_both(is_positive):
         return None
     levels, level = np.unique(-scores, return_inverse=True)  # from the highest score down
@@ -197,13 +162,6 @@ def calibration(is_positive: Mask, probability: Floats) -> list[tuple[float, flo
 
     The groups are about equally informative: each has the same sum of p (1 - p). So for a rare class the few edges with
     high probabilities are in groups of their own, and not in one tenth with many low ones.
-
-    Parameters
-    ----------
-    is_positive
-        Mask of the edges that are of the class.
-    probability
-        The predicted probability of each edge.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ __all__ = [
     "RankingTask",
     "evaluate_ranking",
     "rank_of_true",
-    "tgb_negatives",
     "true_ranks",
     "true_scores",
 ]
@@ -41,37 +40,8 @@ TGB_BATCH = 200  # edges after which TGB's examples update what they know
 PROGRESS = 1000  # queries between two calls of a callback
 
 
-class Ranker(Protocol):
-    """What is evaluated; `LinkRanker` is such a model."""
-
-    def fit(self, X: Any) -> Self:
-        """Learn from a history."""
-        ...
-
-    def update(self, X: Any) -> Self:
-        """Add edges that happened since."""
-        ...
-
-    def stream_scores(self, queries: TemporalEdges, candidates: Any, known: Any = None) -> Iterable[Floats]:
-        """Scores of candidates for many queries."""
-        ...
-
-
 def rank_of_true(true: float, others: Floats) -> float:
-    """The rank of a true destination among others: the mean of the best and the worst rank that ties allow.
-
-    Parameters
-    ----------
-    true
-        The score of the true destination.
-    others
-        The scores of the others.
-
-    Examples
-    --------
-    >>> rank_of_true(0.5, np.array([0.9, 0.5, 0.5, 0.1]))
-    3.0
-    """
+    """The rank of a true destination among others: the mean of the best and the worst rank that ties allow."""
     return 1.0 + (int((others > true).sum()) + int((others >= true).sum())) / 2.0
 
 
@@ -161,7 +131,7 @@ class RankingTask:
 
 
 def true_ranks(
-    model: Ranker,
+    model: Any,
     task: RankingTask,
     part: Literal["val", "test"] = "test",
     *,
@@ -173,7 +143,8 @@ def true_ranks(
     Parameters
     ----------
     model
-        A fitted model that knows all edges of the task, through `fit` and `update`; it uses those before each edge.
+        A fitted `LinkRanker`, or a model with its `stream_scores`, that knows all edges of the task through `fit` and
+        `update`; it uses those before each edge.
     task
         The task.
     part
@@ -194,15 +165,9 @@ def true_ranks(
 
 
 def true_scores(
-    model: Ranker, task: RankingTask, part: Literal["val", "test"] = "test", *, batch: int | None = None
+    model: Any, task: RankingTask, part: Literal["val", "test"] = "test", *, batch: int | None = None
 ) -> Iterator[tuple[float, Floats]]:
-    """The score of the true destination of each edge of a part, and those of the others, in the order of time.
-
-    Parameters
-    ----------
-    model, task, part, batch
-        As in `true_ranks`.
-    """
+    """The score of the true destination of each edge of a part, and those of the others, in the order of time."""
     if batch is not None:
         check_count("true_scores", "batch", batch, 1)
     queries = task.part(part)
@@ -304,64 +269,3 @@ def evaluate_ranking(
     milliseconds = 1000.0 * (process_time() - start) / len(ranks)
     by_batch = RankingMetrics.of(true_ranks(model, task, part, batch=TGB_BATCH, callback=callback))
     return RankingResult(RankingMetrics.of(ranks), by_batch, fit_seconds, milliseconds)
-
-
-# ---- negatives as TGB samples them
-
-
-def tgb_negatives(
-    task: RankingTask,
-    n_negatives: int = 1000,
-    strategy: Literal["hist_rnd", "rnd"] = "hist_rnd",
-    random_state: int = 42,
-) -> dict[tuple[Any, Any, Any], NDArray[Any]]:
-    """Negatives for the last two parts of a task, sampled step by step as TGB's generator does: same seed, same negatives.
-
-    Parameters
-    ----------
-    task
-        The task, whose destinations are integers as in TGB: all integers from the smallest to the largest destination are
-        possible. With other ids, all destinations are.
-    n_negatives
-        The number of negatives per edge; all possible ones if there are fewer.
-    strategy
-        "hist_rnd", the default and TGB's choice for tgbl-uci: up to half of the negatives are destinations of the same
-        source in the training part, and the rest is random. "rnd": all are random.
-    random_state
-        Seed, 42 by default as in TGB.
-
-    Returns
-    -------
-    dict
-        From (src, dst, time) to ids, for `RankingTask`.
-    """
-    check_count("tgb_negatives", "n_negatives", n_negatives, 1)
-    check_choice("tgb_negatives", "strategy", strategy, ("hist_rnd", "rnd"))
-    check_count("tgb_negatives", "random_state", random_state, 0)
-    rng = np.random.RandomState(random_state)  # the generator that TGB uses
-    dst = task.edges.dst
-    everyone = np.arange(dst.min(), dst.max() + 1) if dst.dtype.kind in "iu" else np.unique(dst)
-    train = task.part("train")
-    history = _by_key(train.src, train.dst) if strategy == "hist_rnd" else {}
-    found: dict[tuple[Any, Any, Any], NDArray[Any]] = {}
-    for part in (task.part("val"), task.part("test")):
-        sources, times = part.src, part.time
-        true = _by_key(zip(sources.tolist(), times.tolist(), strict=True), part.dst)
-        for src, own, time in zip(sources.tolist(), part.dst.tolist(), times.tolist(), strict=True):
-            hidden = np.asarray(true[src, time])
-            met = np.asarray(history.get(src, []), everyone.dtype)
-            old = np.setdiff1d(met, hidden)
-            old = rng.choice(old, min(n_negatives // 2, len(old)), replace=False) if len(met) else old
-            new = np.setdiff1d(everyone, np.concatenate([hidden, met]))
-            n_new = n_negatives - len(old)
-            new = new if n_new > len(new) else rng.choice(new, n_new, replace=False)
-            found[src, own, time] = np.concatenate([old, new])
-    return found
-
-
-def _by_key(keys: Iterable[Any], values: NDArray[Any]) -> dict[Any, list[Any]]:
-    """Values by key; keys of numpy become plain ones."""
-    found: dict[Any, list[Any]] = {}
-    for key, value in zip(keys.tolist() if isinstance(keys, np.ndarray) else keys, values.tolist(), strict=True):
-        found.setdefault(key, []).append(value)
-    return found

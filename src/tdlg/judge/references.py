@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from threadpoolctl import threadpool_limits
 
 from tdlg.checks import as_generator, as_seed, check_choice, is_number
 from tdlg.clock import rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.methods import Method, scores_of
+from tdlg.judge.run import scores_of
+from tdlg.judge.trials import DAY
 from tdlg.linegraph.events import own_columns
+from tdlg.memory import fitting_threads
 from tdlg.models.training import fit_trees
 from tdlg.propagate.columns import Network, gather_evidence, table_columns
 from tdlg.propagate.features import PropagationFeatures
@@ -25,13 +29,12 @@ Columns = NDArray[np.float64]
 
 FOLDS = 10
 WINDOWS = (1, 7, 30)  # days
-DAY = 86_400  # seconds
 SHARES = (0.01, 0.05, 0.2)  # of the time span, for windows where times are numbers
 MATCHES = ("src", "src-dst", "dst-src", "dst")  # the source as source and as destination; the destination likewise
 FOREVER = 1e6  # bandwidth in standard deviations of the times: practically no decay
 
 
-class LabelRates(Method):
+class LabelRates(BaseEstimator):
     """A classifier on the label rates of the two nodes of an edge, ignoring time.
 
     There are four rates per edge and class, with the logs of their counts: the source's rate as a source and as a
@@ -52,13 +55,12 @@ class LabelRates(Method):
     Examples
     --------
     >>> edges = TemporalEdges(["a", "b", "c", "d"] * 5, ["x", "x", "y", "y"] * 5, range(20), label=[0, 0, 1, 1] * 5)
-    >>> method = LabelRates("logistic", random_state=0)
-    >>> method.fit(edges)
-    >>> method.score(TemporalEdges(["a", "d"], ["x", "y"], [20, 20])) > 0
+    >>> method = LabelRates("logistic", random_state=0).fit(edges)
+    >>> method.decision_function(TemporalEdges(["a", "d"], ["x", "y"], [20, 20])) > 0
     array([False,  True])
     """
 
-    name: ClassVar[str] = "label rates"
+    name = "label rates"
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class LabelRates(Method):
         self.stream = stream
         self.random_state = random_state
 
-    def fit(self, edges: TemporalEdges) -> None:
+    def fit(self, edges: TemporalEdges) -> Self:
         """Count the labels by node, and learn from the rates of the labelled edges."""
         classifier = self._classifier()
         self.edges_ = edges[edges.labelled]
@@ -84,15 +86,18 @@ class LabelRates(Method):
             raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
         if self.stream:
             self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True, smoothing=self.smoothing)
-            self.classifier_ = classifier.fit(self._past(self.features_.fit(self.edges_).edges_), code)
-            return
-        targets = (code[:, None] == np.arange(len(classes))[len(classes) == 2 :]).astype(np.float64)
-        self.prior_ = targets.mean(axis=0)
-        self.fold_ = as_generator(self.random_state).permutation(np.arange(len(code)) % FOLDS)
-        self.sums_ = [self._by_node(end, targets) for end in (self.edges_.src_code, self.edges_.dst_code)]
-        self.classifier_ = classifier.fit(self.columns(self.edges_), code)
+            columns = self._past(self.features_.fit(self.edges_).edges_)
+        else:
+            targets = (code[:, None] == np.arange(len(classes))[len(classes) == 2 :]).astype(np.float64)
+            self.prior_ = targets.mean(axis=0)
+            self.fold_ = as_generator(self.random_state).permutation(np.arange(len(code)) % FOLDS)
+            self.sums_ = [self._by_node(end, targets) for end in (self.edges_.src_code, self.edges_.dst_code)]
+            columns = self.columns(self.edges_)
+        with threadpool_limits(fitting_threads(columns.size)):
+            self.classifier_ = classifier.fit(columns, code)
+        return self
 
-    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+    def decision_function(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """Score edges by the rates of their nodes."""
         return scores_of(self.classifier_, self._past(edges) if self.stream else self.columns(edges))
 
@@ -143,7 +148,7 @@ class LabelRates(Method):
         return make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
 
 
-class Windows(Method):
+class Windows(BaseEstimator):
     """Boosted trees on what is usual in fraud detection: counts, means of features and label rates in windows of time.
 
     For each end of an edge and each window, there are the number of its earlier edges, the mean of each of their features
@@ -161,32 +166,32 @@ class Windows(Method):
     Examples
     --------
     >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "x", "y", "y"] * 25, range(100), label=[0, 0, 1, 1] * 25)
-    >>> method = Windows(random_state=0)
-    >>> method.fit(edges)
-    >>> method.score(TemporalEdges(["a", "d"], ["x", "y"], [100, 100])) > 0.5
+    >>> method = Windows(random_state=0).fit(edges)
+    >>> method.predict_proba(TemporalEdges(["a", "d"], ["x", "y"], [100, 100]))[:, 1] > 0.5
     array([False,  True])
     """
 
-    name: ClassVar[str] = "windows"
+    name = "windows"
 
     def __init__(self, widths: tuple[float, ...] | None = None, *, random_state: Any = None) -> None:
         self.widths = widths
         self.random_state = random_state
 
-    def fit(self, edges: TemporalEdges) -> None:
+    def fit(self, edges: TemporalEdges) -> Self:
         """Make the columns of the labelled edges, and learn from them."""
         if edges.label is None or not edges.labelled.any():
             raise EdgesError("The edges have no labels to learn from. Pass the labels of some edges.")
         known = edges.labelled
         self.edges_, self.widths_ = edges, self.widths or _usual_widths(edges)
-        self.classes_ = np.unique(np.asarray(edges.label)[known])
-        columns = window_columns(edges, _one_hot(edges, self.classes_), self.widths_)
-        self.model_ = fit_trees(columns[known], np.asarray(edges.label)[known], self.random_state)
+        self.classes_, codes = np.unique(np.asarray(edges.label)[known], return_inverse=True)
+        self._fitted_columns = window_columns(edges, _one_hot(edges, self.classes_), self.widths_)
+        self.model_ = fit_trees(self._fitted_columns[known], codes, self.random_state)
+        return self
 
-    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+    def predict_proba(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """Probabilities by the fitted edges and by earlier ones of these edges, with their labels if they have some."""
-        probability = self.model_.predict_proba(self._columns(edges))
-        return probability[:, 1] if len(self.classes_) == 2 else probability
+        probability: NDArray[np.float64] = self.model_.predict_proba(self._columns(edges))
+        return probability
 
     def streaming(self) -> Windows:
         """The same: labels of the edges to score count from when they are known."""
@@ -195,6 +200,8 @@ class Windows(Method):
     def _columns(self, edges: TemporalEdges) -> Columns:
         fitted, at = self.edges_, own_columns(edges, self.edges_)
         new = np.flatnonzero(at < 0)
+        if not new.size and not edges.labelled.any():
+            return self._fitted_columns[at]
         at[new] = len(fitted) + np.arange(new.size)
         network = Network.of(fitted, edges[new])
         n_fitted, clock = len(fitted), (network.time_unit, network.ticks.dtype)
@@ -233,34 +240,7 @@ def _features(edges: TemporalEdges) -> Columns:
 
 
 def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths: tuple[float, ...]) -> Columns:
-    """Make the columns that are usual in fraud detection: counts, means of features and label rates in windows of time.
-
-    For each end of an edge and each window there are the number of its edges, the mean of each feature that is a number, and
-    the share of positive labels among those that became known in the window; then come the features of the edge itself. Only
-    strictly earlier edges and labels known strictly earlier count, so that the columns may be made for all edges at once.
-
-    Parameters
-    ----------
-    edges
-        The edges, with labels, and with a `label_time` if labels become known late.
-    is_positive
-        Whether each label is of the positive class, (n_edges,), or of each of several, (n_edges, n_classes).
-    widths
-        The lengths of the windows, in ticks.
-
-    Returns
-    -------
-    numpy.ndarray
-        Shape (n_edges, n_columns); NaN where a window has no edge or no known label.
-
-    Examples
-    --------
-    >>> edges = TemporalEdges(["a", "a", "b"], ["x", "y", "x"], [0, 5, 9], label=[1, 0, 0], label_delay=2)
-    >>> window_columns(edges, np.array([True, False, False]), (8,))
-    array([[ 0., nan,  0., nan],
-           [ 1.,  1.,  0., nan],
-           [ 0., nan,  0.,  1.]])
-    """
+    """The columns of `Windows` for all edges at once: only strictly earlier edges and labels known by then count."""
     numbers = np.array([name not in edges.feature_categories for name in edges.feature_names], bool)
     nodes, targets = (edges.src_code, edges.dst_code), is_positive.reshape(len(edges), -1)
     return _columns(nodes, edges.ticks, _features(edges), numbers, edges.labelled, edges.known_at, targets, widths)
@@ -281,10 +261,9 @@ def _columns(
     for node in nodes:
         amounts = _Events(node, ticks, np.hstack([~np.isnan(numbers), np.nan_to_num(numbers)]))
         labels = _Events(node[known], known_at[known], targets[known].astype(np.float64))
-        for width in widths:
-            count, sums = amounts.in_window(node, ticks, width)
+        in_windows = (events.in_windows(node, ticks, widths) for events in (amounts, labels))
+        for (count, sums), (n_labels, positives) in zip(*in_windows, strict=True):
             filled, totals = np.split(sums, 2, axis=1)
-            n_labels, positives = labels.in_window(node, ticks, width)
             with np.errstate(divide="ignore", invalid="ignore"):
                 columns += [count, *(totals / filled).T, *(positives.T / n_labels)]
     return np.column_stack([*columns, own])
@@ -298,11 +277,14 @@ class _Events:
         self._node, self._ticks = node[order], ticks[order]
         self._sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(values[order], axis=0)])
 
-    def in_window(self, node: NDArray[Any], ticks: NDArray[Any], width: float) -> tuple[Columns, Columns]:
-        """The number of events of each node from `width` before each time up to, but without, the time; and their sums."""
-        start = ticks - width if ticks.dtype.kind == "f" else ticks - np.int64(np.ceil(width))
-        first, stop = self._before(node, start), self._before(node, ticks)
-        return (stop - first).astype(np.float64), self._sums[stop] - self._sums[first]
+    def in_windows(
+        self, node: NDArray[Any], ticks: NDArray[Any], widths: tuple[float, ...]
+    ) -> Iterator[tuple[Columns, Columns]]:
+        """The number of events of each node from each width before each time up to, but without, the time; their sums."""
+        stop = self._before(node, ticks)
+        for width in widths:
+            first = self._before(node, ticks - (width if ticks.dtype.kind == "f" else np.int64(np.ceil(width))))
+            yield (stop - first).astype(np.float64), self._sums[stop] - self._sums[first]
 
     def _before(self, node: NDArray[Any], ticks: NDArray[Any]) -> NDArray[np.int64]:
         """The number of events of earlier nodes, or of the same node and strictly earlier."""
@@ -313,7 +295,7 @@ class _Events:
         return n_events[: len(node)]
 
 
-class EdgeBank(Method):
+class EdgeBank(BaseEstimator):
     """Predict an edge between a pair of nodes if the pair was seen before.
 
     Parameters
@@ -324,18 +306,17 @@ class EdgeBank(Method):
     Examples
     --------
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "y", "x"], [0, 1, 2], label=[1, 1, 0])  # 0: did not happen
-    >>> method = EdgeBank()
-    >>> method.fit(edges)
-    >>> method.score(TemporalEdges(["a", "c"], ["x", "x"], [3, 3]))
+    >>> method = EdgeBank().fit(edges)
+    >>> method.decision_function(TemporalEdges(["a", "c"], ["x", "x"], [3, 3]))
     array([1., 0.])
     """
 
-    name: ClassVar[str] = "EdgeBank"
+    name = "EdgeBank"
 
     def __init__(self, window: float | None = None) -> None:
         self.window = window
 
-    def fit(self, edges: TemporalEdges) -> None:
+    def fit(self, edges: TemporalEdges) -> Self:
         """Store the pairs of the edges with the higher label."""
         if self.window is not None and not (is_number(self.window) and 0 < self.window <= 1):
             raise ParameterError(
@@ -352,7 +333,8 @@ class EdgeBank(Method):
             last, span = seen.ticks.max(), float(np.ptp(edges.ticks))
             seen = seen[seen.ticks >= last - self.window * span]
         self.seen_ = EdgeIndex(seen)
+        return self
 
-    def score(self, edges: TemporalEdges) -> NDArray[np.float64]:
+    def decision_function(self, edges: TemporalEdges) -> NDArray[np.float64]:
         """1 for pairs that were seen, 0 for others."""
         return self.seen_.has_pair(edges).astype(np.float64)

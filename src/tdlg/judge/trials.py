@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.checks import as_generator, check_choice, check_count, check_number
+from tdlg.checks import as_generator, check_choice, check_count, check_number, is_number
+from tdlg.clock import as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
+from tdlg.tables.times import as_times
 
-__all__ = ["ChronologicalClassification", "EdgeClassification", "LinkPrediction", "Task", "TimeOrderedSplit", "Trial"]
+__all__ = [
+    "EdgeClassification",
+    "ForecastClassification",
+    "LinkPrediction",
+    "Period",
+    "Periods",
+    "Task",
+    "TimeOrderedSplit",
+    "Trial",
+    "periods_from",
+]
 
 Positions = NDArray[np.int64]
 Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
+
+DAY = 86_400  # seconds
+DAYS = 30  # a day is this part of a period where times are numbers
+MOST_PERIODS = 10_000
+HISTORY = 0.3  # share of the time span before the first period
 
 _NEGATIVES: dict[str, Callable[[TemporalEdges, TemporalEdges, Any], TemporalEdges]] = {
     "shuffled": lambda edges, past, rng: shuffled_edges(edges, rng),
@@ -94,7 +112,7 @@ class Trial:
 
 
 class Task(Protocol):
-    """Edges, and a way to make trials from them."""
+    """Edges, and a way to make trials from them; a task with a fixed number of trials has the attribute `n_trials`."""
 
     @property
     def name(self) -> str:
@@ -137,13 +155,7 @@ class EdgeClassification:
         _check_labelled(self.edges, type(self).__name__)
 
     def draw(self, random_state: Any = None) -> Trial:
-        """Split the labelled edges at random.
-
-        Parameters
-        ----------
-        random_state
-            Seed or generator for the split.
-        """
+        """Split the labelled edges at random, by a seed or generator."""
         labelled = as_generator(random_state).permutation(np.flatnonzero(self.edges.labelled))
         cut = round(self.train_share * len(labelled))
         if not 0 < cut < len(labelled):
@@ -158,7 +170,7 @@ class EdgeClassification:
 
 
 @dataclass(frozen=True, eq=False)
-class ChronologicalClassification:
+class ForecastClassification:
     """Predict the labels of the latest edges from those of the earlier edges, as in fraud detection.
 
     If the edges have a `label_time`, only labels that became known before the cut are learnt from.
@@ -169,23 +181,23 @@ class ChronologicalClassification:
         Edges with labels.
     train_share
         The share of the labelled edges, by time, to learn from; edges exactly at the time of the cut are scored.
-    prequential
+    stream
         Whether each label becomes known after its edge was scored, at its `label_time` if the edges have it, and may be used
-        for later edges. If False, all labels of the edges to score stay hidden ("frozen").
+        for later edges. By default, all labels of the edges to score stay hidden.
 
     Examples
     --------
     >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
-    >>> trial = ChronologicalClassification(edges).draw()
-    >>> trial.tests["chronological, frozen"].tolist()
+    >>> trial = ForecastClassification(edges).draw()
+    >>> trial.tests["forecast"].tolist()
     [7, 8, 9]
     """
 
     edges: TemporalEdges
     train_share: float = 0.7
-    prequential: bool = False
+    stream: bool = False
 
-    is_random = False
+    n_trials = 1
 
     def __post_init__(self) -> None:
         check_number(type(self).__name__, "train_share", self.train_share, below=1)
@@ -194,16 +206,10 @@ class ChronologicalClassification:
     @property
     def name(self) -> str:
         """A short description."""
-        return "chronological, " + ("prequential" if self.prequential else "frozen")
+        return "stream" if self.stream else "forecast"
 
     def draw(self, random_state: Any = None) -> Trial:
-        """Split at the cut.
-
-        Parameters
-        ----------
-        random_state
-            Ignored: there is only one split.
-        """
+        """Split at the cut; there is only one split, whatever the seed."""
         ticks, labelled = self.edges.ticks, np.flatnonzero(self.edges.labelled)
         cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
         is_known = self.edges.known_at[labelled] < cut
@@ -221,7 +227,7 @@ class ChronologicalClassification:
             np.arange(len(self.edges)),
             labelled[is_known],
             {self.name: labelled[ticks[labelled] >= cut]},
-            self.prequential,
+            self.stream,
             self.edges.label_time,
             labelled[~is_known & (ticks[labelled] < cut)],
         )
@@ -273,13 +279,7 @@ class LinkPrediction:
         return "link prediction" + (f", {self.negatives} negatives" if self.negatives != "shuffled" else "")
 
     def draw(self, random_state: Any = None) -> Trial:
-        """Make negatives, and split.
-
-        Parameters
-        ----------
-        random_state
-            Seed or generator for the split.
-        """
+        """Make negatives, and split, by a seed or generator."""
         rng = as_generator(random_state)
         negatives = self._negatives(rng)
         edges = concatenate_edges(self.edges, negatives)
@@ -298,6 +298,126 @@ class LinkPrediction:
         past, later = self.edges[~late], self.edges[late]
         of_past = "historical" if self.negatives == "historical" else "time-kept"
         return concatenate_edges(_NEGATIVES[of_past](past, past, rng), _NEGATIVES[self.negatives](later, past, rng))
+
+
+class Period(NamedTuple):
+    """A period in ticks, from `start` up to, but without, `stop`; and the trial in it, which has one test."""
+
+    start: Any
+    stop: Any
+    trial: Trial
+
+    @property
+    def test(self) -> Positions:
+        """Positions of its labelled edges."""
+        return next(iter(self.trial.tests.values()))
+
+
+class Periods:
+    """Go through time as in production: each trial is a period, predicted from what was known at its start.
+
+    A method is fitted on the edges before the period and the labels known by then. Labels that become known during the
+    period count from then on; those that become known after it count for nothing in it. A period without labelled edges,
+    or before which labels of two classes were not known, is left out.
+
+    Parameters
+    ----------
+    edges
+        Edges with labels. Without a `label_time`, each label counts as known at the time of its edge.
+    every
+        The length of a period: a duration such as "30d" if the times are datetimes, else a number.
+    start
+        The start of the first period, like the times of the edges. By default the first multiple of `every` after the
+        first 30 % of the time span, counted from the first edge; with datetimes, from the start of its day (UTC).
+
+    Attributes
+    ----------
+    periods
+        The periods, in the order of time.
+    length, day
+        The lengths of a period and of a day, in ticks. If the times are numbers, a day is a thirtieth of `every`.
+
+    Examples
+    --------
+    >>> edges = TemporalEdges(range(10), range(1, 11), range(10), label=[0, 1] * 5)
+    >>> [(period.start, period.test.tolist()) for period in Periods(edges, 3).periods]
+    [(3.0, [3, 4, 5]), (6.0, [6, 7, 8]), (9.0, [9])]
+    """
+
+    name = "periods"
+
+    def __init__(self, edges: TemporalEdges, every: Any, start: Any = None) -> None:
+        unit = edges.time_unit
+        self.edges, self.length = edges, _in_ticks(every, edges)
+        self.day = self.length / DAYS if unit is None else round(DAY * ticks_per_second(unit))
+        begin = _first_start(edges, self.length, start, self.day)
+        n_periods = (edges.ticks.max().item() - begin) / self.length
+        if n_periods > MOST_PERIODS:
+            raise ParameterError(
+                f"These edges have {n_periods:,.0f} periods, more than {MOST_PERIODS:,}.",
+                "Pass a longer every=, or a later start=.",
+                parameter="every",
+            )
+        self.periods = list(periods_from(edges, self.length, begin))
+        if not self.periods:
+            raise EdgesError(
+                "There is no period before which labels of two classes were known, and in which edges are labelled.",
+                "Pass a shorter every=, or another start=.",
+            )
+
+    @property
+    def n_trials(self) -> int:
+        """The number of periods."""
+        return len(self.periods)
+
+    def draw(self, number: int = 0) -> Trial:
+        """The trial of a period, by its number."""
+        return self.periods[number].trial
+
+
+def _in_ticks(every: Any, edges: TemporalEdges) -> float:
+    """The length of a period, in ticks: a whole number for datetimes."""
+    length = 0.0
+    if edges.time_unit is not None and is_duration(every):
+        length = round(as_seconds(every, "every") * ticks_per_second(edges.time_unit))
+    elif edges.time_unit is None and is_number(every):
+        length = float(every)
+    if not 0 < length < np.inf:
+        form = "a number above 0, in the unit of the times" if edges.time_unit is None else "a duration such as '30d'"
+        raise ParameterError(f"The 'every' must be {form}. Got {every!r} instead.", parameter="every")
+    return length
+
+
+def _first_start(edges: TemporalEdges, length: float, start: Any, day: float) -> float:
+    """The start of the first period, in ticks."""
+    if start is None:
+        first, last = edges.ticks.min().item(), edges.ticks.max().item()
+        first = first if edges.time_unit is None else first // day * day
+        return first + max(1, math.ceil(HISTORY * (last - first) / length)) * length
+    ticks, unit = as_times([start], "start")
+    if (unit is None) != (edges.time_unit is None):
+        form = "a number" if edges.time_unit is None else "a datetime"
+        raise ParameterError(
+            f"The 'start' must be {form}, like the times of the edges. Got {start!r} instead.", parameter="start"
+        )
+    return rounded_up(ticks, unit, edges.time_unit, edges.ticks.dtype)[0].item()
+
+
+def periods_from(edges: TemporalEdges, length: float, start: float) -> Iterator[Period]:
+    """The periods with labelled edges before which labels of two classes were known."""
+    ticks, known_at, labelled = edges.ticks, edges.known_at, np.flatnonzero(edges.labelled)
+    y, bare = _labels(edges), edges.with_label(None)
+    while len(labelled) and start <= ticks.max():
+        begin, stop = start, start + length
+        start = stop
+        train = labelled[known_at[labelled] < begin]
+        test = labelled[(ticks[labelled] >= begin) & (ticks[labelled] < stop)]
+        if not len(test) or len(np.unique(y[train])) < 2:
+            continue
+        inside = (ticks >= begin) & (ticks < stop)
+        others = np.flatnonzero(edges.labelled & (ticks < begin) & (known_at >= begin) | inside & ~edges.labelled)
+        before, tests = np.flatnonzero(ticks < begin), {Periods.name: test}
+        yield Period(begin, stop, Trial(bare, y, before, train, tests, True, edges.label_time, others))
 
 
 class TimeOrderedSplit:

@@ -28,7 +28,7 @@ DEFAULT_RELATIVE = 0.1  # the paper's bandwidth: a tenth of the standard deviati
 Bandwidth = float | Duration
 
 
-class Part(NamedTuple):
+class DecayPart(NamedTuple):
     """One summand of a decay, weight * k(|d| / bandwidth), with the bandwidth in ticks."""
 
     code: int
@@ -55,7 +55,7 @@ class Decay:
         """`freeze` for edges whose times have this standard deviation, in ticks of this unit."""
         return self
 
-    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+    def parts(self, time_unit: str | None) -> tuple[DecayPart, ...]:
         """Flatten into summands with bandwidths in ticks of `time_unit`; the decay must be frozen."""
         raise TypeError(f"{type(self).__name__} does not say what its parts are")
 
@@ -73,9 +73,9 @@ class NoDecay(Decay):
            [1., 2.]])
     """
 
-    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+    def parts(self, time_unit: str | None) -> tuple[DecayPart, ...]:
         """One constant summand."""
-        return (Part(CONSTANT, 1.0, 1.0),)
+        return (DecayPart(CONSTANT, 1.0, 1.0),)
 
 
 @dataclass(frozen=True)
@@ -138,13 +138,13 @@ class _Bell(Decay):
             parameter="relative",
         )
 
-    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+    def parts(self, time_unit: str | None) -> tuple[DecayPart, ...]:
         """One summand, with its bandwidth in ticks."""
         if self.bandwidth is None:
             raise ParameterError(
                 f"{self!r} is relative to the times of edges.", "Call `freeze(edges)` first.", parameter="relative"
             )
-        return (Part(self._code, _in_ticks(self, time_unit), 1.0),)
+        return (DecayPart(self._code, _width_in_ticks(self, time_unit), 1.0),)
 
 
 class Gaussian(_Bell):
@@ -255,16 +255,16 @@ class Mixture(Decay):
         """`at_spread` of each summand."""
         return Mixture([decay.at_spread(deviation, time_unit) for decay in self.decays], self.weights)
 
-    def parts(self, time_unit: str | None) -> tuple[Part, ...]:
+    def parts(self, time_unit: str | None) -> tuple[DecayPart, ...]:
         """The summands' own parts, weighted."""
         return tuple(
-            Part(part.code, part.bandwidth, part.weight * weight)
+            DecayPart(part.code, part.bandwidth, part.weight * weight)
             for decay, weight in zip(self.decays, self.weights, strict=True)
             for part in decay.parts(time_unit)
         )
 
 
-def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray[np.float64]:
+def decay_values(parts: Sequence[DecayPart], distance: NDArray[np.number]) -> NDArray[np.float64]:
     """k(distance) from the formula, for distances in ticks."""
     total = np.zeros(distance.shape)
     with np.errstate(over="ignore"):  # an infinite distance gives 0, as it should
@@ -274,7 +274,7 @@ def decay_values(parts: Sequence[Part], distance: NDArray[np.number]) -> NDArray
     return total
 
 
-def reach(parts: Sequence[Part], cutoff: float) -> float:
+def reach(parts: Sequence[DecayPart], cutoff: float) -> float:
     """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
     if not (is_number(cutoff) and 0 <= cutoff < 1):
         raise ParameterError(
@@ -302,7 +302,7 @@ def _check_width(owner: str, name: str, value: object) -> None:
         )
 
 
-def _in_ticks(decay: _Bell, time_unit: str | None) -> float:
+def _width_in_ticks(decay: _Bell, time_unit: str | None) -> float:
     """A bandwidth in ticks of `time_unit`, or in the unit of the numbers if that is None."""
     bandwidth = decay.bandwidth
     if is_duration(bandwidth):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
 from tdlg.exceptions import ParameterError
-from tdlg.linegraph.decay import Part
+from tdlg.linegraph.decay import DecayPart
 
 SMALLEST_TOL = 1e-10  # below this, rounding errors of long sums exceed the error of the approximation
 
@@ -24,7 +24,7 @@ class ExponentialSum(NamedTuple):
     coefs: NDArray[np.complex128]
 
 
-def exponential_sum(parts: Sequence[Part], tol: float) -> ExponentialSum:
+def exponential_sum(parts: Sequence[DecayPart], tol: float) -> ExponentialSum:
     """Write a decay as a sum of exponentials: exact for Laplace and constant parts, within `tol` for Gaussian ones.
 
     "Within tol" refers to products: |error of H @ x| <= tol * max|x| * (largest row sum of H), see `product_error`.

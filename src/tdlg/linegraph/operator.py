@@ -16,7 +16,7 @@ from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
 from tdlg.checks import check_choice, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
-from tdlg.linegraph.decay import Decay, Gaussian, Part, decay_values, reach
+from tdlg.linegraph.decay import Decay, DecayPart, Gaussian, decay_values, reach
 from tdlg.linegraph.events import Copies, build_layout
 from tdlg.linegraph.exponentials import SMALLEST_TOL
 from tdlg.linegraph.match import ENDS, MATCHES, MatchName
@@ -181,7 +181,7 @@ class LineGraph(LinearOperator):
         seen = np.ones(n, bool) if self._view == BOTH else np.sign(distance) == -self._view
         if not self.include_self and rows.same_table(cols):
             seen &= rows.rows != cols.rows
-        values: NDArray[np.float64] = _shared(rows, cols, self.match) * seen * decay_values(self._parts, distance)
+        values: NDArray[np.float64] = _shared_graph(rows, cols, self.match) * seen * decay_values(self._parts, distance)
         return values
 
     def row(self, i: int) -> csr_array:
@@ -296,7 +296,7 @@ class LineGraph(LinearOperator):
             )
 
 
-def _shared(rows: TemporalEdges, cols: TemporalEdges, match: MatchName) -> NDArray[np.int64]:
+def _shared_graph(rows: TemporalEdges, cols: TemporalEdges, match: MatchName) -> NDArray[np.int64]:
     """The number of shared endpoints of row i and column i."""
     (u, v), (s, t) = row_codes, col_codes = cols.codes_of(rows), (cols.src_code, cols.dst_code)
     if match == "any":
@@ -343,7 +343,7 @@ def check_walks(owner: str, decay: object, n_threads: int | None) -> None:
         check_count(owner, "n_threads", n_threads, 1)
 
 
-def _check_tol(parts: Sequence[Part], tol: float) -> None:
+def _check_tol(parts: Sequence[DecayPart], tol: float) -> None:
     """Refuse an accuracy that float64 does not allow."""
     least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
     if not (is_number(tol) and least <= tol < 1):
@@ -383,9 +383,9 @@ class NormalizedLineGraph(LinearOperator):
         check_choice("normalized", "kind", kind, ("spectral", "edge"))
         self.graph, self.kind = graph, kind
         power = -0.5 if kind == "spectral" else -1.0
-        self._left = self._right = _power(_degrees(graph), power)  # factors of the rows and of the columns
+        self._left = self._right = _power(_row_degrees(graph), power)  # factors of the rows and of the columns
         if not graph.is_symmetric:
-            self._right = _power(_degrees(_square_of_columns(graph).T), power)
+            self._right = _power(_row_degrees(_square_of_columns(graph).T), power)
         super().__init__(graph.dtype, graph.shape)
 
     def _matmat(self, X: ArrayLike) -> Floats:
@@ -453,7 +453,7 @@ def _square_of_columns(graph: LineGraph) -> LineGraph:
     return square.T if is_future else square
 
 
-def _degrees(graph: LineGraph) -> NDArray[np.float64]:
+def _row_degrees(graph: LineGraph) -> NDArray[np.float64]:
     """Row sums; sums within the error of a product are 0, but no sum is less than an edge's own entry."""
     sums = graph.row_sums()
     exact = all(part.code != GAUSSIAN for part in graph._parts)

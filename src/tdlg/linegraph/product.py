@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tdlg._kernels import BOTH, FUTURE
 from tdlg.linegraph.events import Layout
-from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_aligned
+from tdlg.linegraph.walks import LANES, Floats, Stretch, Walk, empty_on_lines
 
 EVENTS_PER_THREAD = 20_000  # fewer events do not make up for the cost of a thread
 
@@ -38,8 +38,8 @@ def multiply(layout: Layout, walks: Sequence[Walk], x: Floats, view: int, own: f
             _event_sums(layout, walks, flat, view, own, n_threads, per_event)
             _edge_sums(layout, per_event, 0, n_threads, y)
         return y
-    lanes = empty_aligned((x.shape[0] + 1, LANES), x.dtype)
-    per_event = empty_aligned((layout.n_events + 1, LANES), x.dtype)
+    lanes = empty_on_lines((x.shape[0] + 1, LANES), x.dtype)
+    per_event = empty_on_lines((layout.n_events + 1, LANES), x.dtype)
     lanes[-1] = per_event[-1] = 0.0
     for column in range(0, x.shape[1], LANES):
         _in_shares(n_threads, x.shape[0], partial(_take_lanes, x, column, lanes))
@@ -89,7 +89,7 @@ def _states_at_cuts(
     quiet = replace(whole, emit=False)
 
     def enter(row: int, part: int) -> None:
-        low, high, distances[row, part] = _span(walk, whole.layout.gap, cuts, part, steps[row])
+        low, high, distances[row, part] = _reach_of_cut(walk, whole.layout.gap, cuts, part, steps[row])
         walk.run(quiet.part(low, high, steps[row]), states[row][part], out)
 
     errands = [(row, part) for row in range(len(steps)) for part in range(n_parts) if 0 <= part - steps[row] < n_parts]
@@ -101,7 +101,9 @@ def _states_at_cuts(
     return states
 
 
-def _span(walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, step: int) -> tuple[int, int, float]:
+def _reach_of_cut(
+    walk: Walk, gap: NDArray[np.float64], cuts: Sequence[int], part: int, step: int
+) -> tuple[int, int, float]:
     """The events low <= e < high of the stretch before (or behind) that a stretch depends on.
 
     If they are the whole stretch, also the distance to the events further away; else NaN.

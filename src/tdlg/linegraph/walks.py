@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
-from tdlg.linegraph.decay import Part
+from tdlg.linegraph.decay import DecayPart
 from tdlg.linegraph.events import Layout
 from tdlg.linegraph.exponentials import (
     ExponentialSum,
@@ -82,7 +82,7 @@ class _VectorWalk(Walk):
     """A walk with kernels for one column and for LANES columns, in one direction and in both."""
 
     def _kernels(self) -> tuple[Any, Any, Any, Any]:
-        """`walk`, `walk_both`, `walk_columns` and `walk_columns_both`; they are imported at first use."""
+        """For one column and for several, one way and both ways each; they are imported at first use."""
         raise TypeError(f"{type(self).__name__} does not name its kernels")
 
     @property
@@ -132,9 +132,9 @@ class Fading(_VectorWalk):
         return self.rates, self.weights
 
     def _kernels(self) -> tuple[Any, Any, Any, Any]:
-        from tdlg._kernels.fading import walk, walk_both, walk_columns, walk_columns_both
+        from tdlg._kernels.fading import fade, fade_both, fade_columns, fade_columns_both
 
-        return walk, walk_both, walk_columns, walk_columns_both
+        return fade, fade_both, fade_columns, fade_columns_both
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ class Plain(Walk):
         walk(layout.gap, layout.source, x, *way, state, out if out.ndim == 2 else out[:, np.newaxis])
 
 
-def walks_of(parts: Sequence[Part], tol: float, use_vectors: bool | None = None) -> list[Walk]:
+def walks_of(parts: Sequence[DecayPart], tol: float, use_vectors: bool | None = None) -> list[Walk]:
     """The walks whose sums add up to a decay."""
     gaussian = [part for part in parts if part.code == GAUSSIAN]
     real = [part for part in parts if part.code != GAUSSIAN]
@@ -222,12 +222,12 @@ def _aligned_table(tol: float) -> tuple[int, NDArray[np.float64], NDArray[np.flo
 
 
 def _aligned(array: NDArray[np.float64]) -> NDArray[np.float64]:
-    copy = empty_aligned(array.shape, array.dtype)
+    copy = empty_on_lines(array.shape, array.dtype)
     copy[:] = array
     return copy
 
 
-def empty_aligned(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+def empty_on_lines(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
     """An array that starts at a cache line."""
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     flat = np.empty(n_bytes + 64, np.uint8)

@@ -6,32 +6,39 @@ import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
-from tdlg.live.records import decode, encode, stored_content
+from tdlg.live.event import decode, encode, stored_content
+from tdlg.live.review import team_statistics
 from tdlg.propagate.state import SavedArrays
 from tdlg.tables.ids import id_key
 
 if TYPE_CHECKING:
     from tdlg.live.state import LiveState
 
-__all__ = ["Alert", "Alerts", "Rate", "RecentEvents", "Status", "StoredEvent", "n_missed", "statistics_of", "status_of"]
+__all__ = [
+    "Alert", "Alerts", "Order", "Rate", "RecentEvents", "Status", "StoredEvent", "n_missed",
+    "statistics_of", "status_of",
+]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
 Node = list[int]  # the number of its newest event, and how many events it has
-Status = Literal["open", "confirmed", "dismissed", "expired", "all"]
+Where: TypeAlias = "Callable[[Alert], bool]"
+Status = Literal["open", "confirmed", "dismissed", "expired", "decided", "all"]
+Order = Literal["newest", "highest", "latest"]
 
-WITH_COLUMNS = 1000  # latest events whose columns are kept
-LINES_AT_ONCE = 5000  # events whose lines are saved together
+WITH_COLUMNS = 10_000  # latest events whose columns are kept, about a kilobyte each
+SAVED_OF_EVENTS = "number", "ticks", "score", "late", "values"
 MOST_ALERTS = 10_000  # older ones are dropped
 MOST_CHANGES = 10_000
 SAVED = (
     "sequence", "id", "src", "dst", "time", "ticks", "features", "score", "status", "label", "decided_at", "decided_ticks",
+    "model", "version", "by", "at", "dismissal", "assignee", "notes",
 )  # fmt: skip
 MINUTE = 60.0
 SHOWN_DAYS = 30
@@ -151,6 +158,13 @@ class RecentEvents:
         self.number_of.pop(event.keys[0], None)
         self._count(event)
 
+    def forget_columns(self) -> None:
+        """Forget the columns of the events: another model has others."""
+        for number in range(max(0, self.n_added - WITH_COLUMNS), self.n_added):
+            event = self.at(number)
+            if event is not None:
+                event.columns = None
+
     def _drop(self, event: StoredEvent | None) -> None:
         if event is not None and event.keys is not None and not event.is_gone:
             self._n_kept -= 1
@@ -169,32 +183,25 @@ class RecentEvents:
             if not node[1]:
                 del nodes[key]
 
-    def arrays(self) -> dict[str, Any]:
-        """All that `restored` needs, as arrays or functions that make them, which later events do not change."""
-        events = [
-            (e.number, e.stored, e.ticks, e.score, e.late, e.values, e.label, e.label_ticks) for e in self
-        ]  # fmt: skip
-        labelled = [(k, event[6], event[7]) for k, event in enumerate(events) if event[6] is not None]
-        columns = {name: at for at, name in enumerate(("numbers", "", "ticks", "score", "late", "values")) if name}
+    def arrays(self) -> Arrays:
+        """All that `restored` needs, as arrays."""
+        events = list(self)
+        lines = (e.stored if isinstance(e.stored, bytes) else encode(e.content()).encode() for e in events)
+        labelled = [(k, event) for k, event in enumerate(events) if event.label is not None]
         return {
             "n_added": np.array(self.n_added),
-            **{
-                f"lines.{k // LINES_AT_ONCE}": partial(_lines, [event[1] for event in events[k : k + LINES_AT_ONCE]])
-                for k in range(0, len(events), LINES_AT_ONCE)
-            },
-            **{name: lambda at=at: np.array([event[at] for event in events]) for name, at in columns.items()},
-            "labelled": np.array([k for k, _, _ in labelled], np.int64),
-            "labels": np.frombuffer(encode([label for _, label, _ in labelled]).encode(), np.uint8),
-            "label_ticks": np.array([ticks for _, _, ticks in labelled]),
+            "lines": np.frombuffer(b"\n".join(lines), np.uint8),
+            **{name: np.array([getattr(event, name) for event in events]) for name in SAVED_OF_EVENTS},
+            "labelled": np.array([k for k, _ in labelled], np.int64),
+            "labels": np.frombuffer(encode([event.label for _, event in labelled]).encode(), np.uint8),
+            "label_ticks": np.array([event.label_ticks for _, event in labelled]),
         }
 
     @classmethod
     def restored(cls, capacity: int, bipartite: bool, arrays: SavedArrays) -> RecentEvents:
         """The store with these arrays; with a smaller capacity, the newest events."""
-        recent, lines = cls(capacity, bipartite), []
-        for name in ["lines"] if "lines" in arrays else [name for name in arrays if name.startswith("lines.")]:
-            text = arrays[name].tobytes()
-            lines += text.split(b"\n") if text else []
+        recent, text = cls(capacity, bipartite), arrays["lines"].tobytes()
+        lines = text.split(b"\n") if text else []
         columns = (arrays[name].tolist() for name in ("ticks", "values", "score", "late"))
         events = [
             StoredEvent(0, event["id"], event["src"], event["dst"], ticks, line, tuple(values), score, late)
@@ -204,17 +211,11 @@ class RecentEvents:
         for at, label, ticks in zip(arrays["labelled"], labels, arrays["label_ticks"].tolist(), strict=True):
             events[at].label, events[at].label_ticks = label, ticks
         n_added = int(arrays["n_added"])
-        numbers = arrays["numbers"].tolist() if "numbers" in arrays else range(n_added - len(events), n_added)
-        for event, recent.n_added in zip(events, numbers, strict=True):
+        for event, recent.n_added in zip(events, arrays["number"].tolist(), strict=True):
             if recent.n_added >= n_added - capacity:
                 recent.add(event)
         recent.n_added = n_added
         return recent
-
-
-def _lines(stored: list[Any]) -> NDArray[np.uint8]:
-    lines = [one if isinstance(one, bytes) else encode(stored_content(one)).encode() for one in stored]
-    return np.frombuffer(b"\n".join(lines), np.uint8)
 
 
 # ---- alerts
@@ -241,6 +242,14 @@ class Alert:
         The label; None if the alert is open.
     decided_at, decided_ticks
         When the label became known; None if the alert is open.
+    model
+        The generation whose model made the score.
+    version
+        Number of its last change, see `LiveModel.changes`; a decision can name the version that it is about.
+    by, at, dismissal
+        Who decided, when on the clock of this machine, and the reason of a dismissal; empty if a program sent the label.
+    assignee, notes
+        Who is to look at it, and the latest 50 notes: a list of {"by", "at", "note"}.
     """
 
     sequence: int
@@ -256,6 +265,13 @@ class Alert:
     decided_at: Any = None
     decided_ticks: Any = None
     reason: str | None = None
+    model: str = ""
+    version: int = 0
+    by: str = ""
+    at: str | None = None
+    dismissal: str | None = None
+    assignee: str | None = None
+    notes: list[dict[str, Any]] = field(default_factory=list)
     columns: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
 
@@ -302,7 +318,12 @@ class Alerts:
         else:
             alert.status = "confirmed" if is_positive else "dismissed"
             alert.label, alert.decided_at, alert.decided_ticks = label, time, ticks
+        alert.by, alert.at, alert.dismissal = "", None, None
         self._note("decision", alert)
+
+    def changed(self, alert: Alert) -> None:
+        """Tell of a note or an assignment."""
+        self._note("change", alert)
 
     def remove(self, alert: Alert) -> None:
         """Take back an alert whose event was withdrawn."""
@@ -310,14 +331,24 @@ class Alerts:
         alert.status = "withdrawn"
         self._note("decision", alert)
 
-    def listed(self, status: Status, limit: int, before: int | None, oldest: float) -> list[Alert]:
-        """The newest alerts of a status, with numbers below `before` if it is given; see `status_of` for `oldest`."""
+    def listed(
+        self, status: Status, limit: int, before: int | None, oldest: float, where: Where | None, order: Order
+    ) -> list[Alert]:
+        """The first alerts of a status in an order, see `LiveModel.alerts`; see `status_of` for `oldest`."""
         check_choice("alerts", "status", status, get_args(Status))
+        check_choice("alerts", "order", order, get_args(Order))
+        statuses = {"all": get_args(Status), "decided": ("confirmed", "dismissed")}.get(status, (status,))
         newest = (
             alert
             for alert in reversed(self.of_id.values())
-            if (before is None or alert.sequence < before) and status in ("all", status_of(alert, oldest))
+            if (before is None or alert.sequence < before)
+            and status_of(alert, oldest) in statuses
+            and (where is None or where(alert))
         )
+        if order == "highest":
+            return nlargest(limit, newest, key=lambda alert: alert.score)
+        if order == "latest":
+            return nlargest(limit, newest, key=lambda alert: alert.version)
         return [alert for alert, _ in zip(newest, range(limit), strict=False)]
 
     def changes(self, since: int) -> list[dict[str, Any]]:
@@ -326,6 +357,7 @@ class Alerts:
 
     def _note(self, kind: str, alert: Alert) -> None:
         self.sequence += 1
+        alert.version = self.sequence
         self._changes.append({"sequence": self.sequence, "kind": kind, "id": alert.id, "status": alert.status})
 
     def arrays(self) -> Arrays:
@@ -392,8 +424,8 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
     dict
         "events_per_second"; "events", "labels"; "alerts", by status; "threshold"; "days": a list of {"day", "events",
         "alerts", "reviewed", "confirmed"} for the last 30 days; "by_score": a list of {"from", "to", "reviewed",
-        "confirmed"}; "weeks": {"this", "last"}, each with the sums of 7 days. An alert was reviewed if it has a label, and
-        confirmed if this is the positive class.
+        "confirmed"}; "weeks": {"this", "last"}, each with the sums of 7 days; "by_reviewer" and "by_reason". An
+        alert was reviewed if it has a label, and confirmed if this is the positive class.
     """
     decided = [alert for alert in state.alerts if alert.status != "open"]
     days, counts = _days(state, decided), dict.fromkeys(("open", "confirmed", "dismissed", "expired"), 0)
@@ -408,6 +440,7 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
         "days": days[-SHOWN_DAYS:],
         "by_score": _by_score(decided, state.threshold),
         "weeks": {"this": _summed(days[-WEEK:]), "last": _summed(days[-2 * WEEK : -WEEK])},
+        **team_statistics(decided),
     }
 
 

@@ -1,4 +1,4 @@
-"""Events of a stream, mappings or the rows of a table, as arrays; what is wrong with one is collected with its field.
+"""Events of a stream, mappings or the rows of a table, as arrays and as they are logged; faults, each with its field.
 
 Reading keeps nothing: nodes and categories get their codes when the events are learnt.
 """
@@ -6,6 +6,7 @@ Reading keeps nothing: nodes and categories get their codes when the events are 
 from __future__ import annotations
 
 import datetime
+import json
 import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -21,8 +22,8 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.io.columns import usual_at
+from tdlg.live.log import Record
 from tdlg.live.outcome import is_same_label, time_as_json
-from tdlg.models.propagation import feature_values
 from tdlg.propagate.plan import (
     CALENDAR,
     CategoryNumbers,
@@ -30,9 +31,12 @@ from tdlg.propagate.plan import (
     calendar_values,
     category_codes,
     category_numbers,
+    own_values,
     raw_values,
 )
 from tdlg.propagate.state import NodeCodes, StreamEvents
+from tdlg.sampling.index import feature_values
+from tdlg.tables.column import EXACT
 from tdlg.tables.ids import id_key
 from tdlg.tables.labels import label_ticks
 from tdlg.tables.times import as_times
@@ -44,6 +48,7 @@ Floats = NDArray[np.float64]
 ROLES = ("id", "src", "dst", "time", "label", "label_time")
 DETECTED = ("src", "dst", "time")
 PLAIN = frozenset({str, int, float, bool, type(None)})
+FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 MOST_SHOWN = 5  # fields in a message
 EPOCH = datetime.datetime(1970, 1, 1)
 MICROSECOND = datetime.timedelta(microseconds=1)
@@ -51,7 +56,6 @@ LATEST_TIME = 2**62  # time that is a whole number, so that differences of times
 NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 SURROGATE = re.compile("[\ud800-\udfff]")
 OFFSET = re.compile(r":[0-9.]+[+-](?:2[4-9]|[3-9][0-9]):?[0-9]{2}")  # at the end of a time, of more than a day
-EXACT = 2.0**53  # from which on a float may stand for several whole numbers
 LARGEST_AMOUNT = 1e15  # amount, if no fitted one is larger
 
 
@@ -185,7 +189,7 @@ class Fields:
 
     def event(self, given: Any) -> dict[str, Any]:
         """The event with the usual names and plain values; features without a field are missing, other fields left out."""
-        if not isinstance(given, Mapping):
+        if type(given) is not dict and not isinstance(given, Mapping):  # whose test takes longer
             return {}  # which lacks everything
         event = {}
         for name, field in self._fields:
@@ -200,7 +204,9 @@ class Fields:
 
     def absent(self, given: Any) -> tuple[str, str] | None:
         """The first feature that an event has no field for, and what to do."""
-        if all(field in given for field in self._needed.values()) if isinstance(given, Mapping) else True:
+        if type(given) is not dict and not isinstance(given, Mapping):
+            return None
+        if all(map(given.__contains__, self._needed.values())):
             return None
         return absent(given, self._needed, {field for _, field in self._fields} if self.columns else self.names)
 
@@ -270,6 +276,7 @@ class EventReader:
 
     def __init__(self, model: Any, engine: Any, nodes: NodeCodes) -> None:
         self._model, self._engine, self._nodes, self.allow_missing = model, engine, nodes, False
+        self.horizon: float | None = None  # for how long labels of an event are accepted, in ticks
         self._delay = getattr(model, "label_delay_", None)
         edges = engine.edges
         self._columns: list[OwnColumn] = [column for column in engine.own if column.name not in CALENDAR]
@@ -293,43 +300,51 @@ class EventReader:
         self, events: Sequence[Mapping[str, Any]]
     ) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
         """The events that can be scored but for their labels, and by position what is wrong with others, and with labels."""
-        rows: list[Any] = []
         errors: dict[int, EventError] = {}
         of_labels: dict[int, EventError] = {}
         columns = self._columns
+        src, dst, ticks, ids, positions, labels, known = ([] for _ in range(7))
+        values: list[list[Any]] = [[] for _ in columns]
         for position, event in enumerate(events):
-            field, values, row = "", [], None
+            field, is_read, mine = "", False, []
             try:
-                if not isinstance(event, Mapping):
+                if type(event) is not dict and not isinstance(event, Mapping):
                     raise _FaultError("An event must be an object with the fields src, dst and time.")
                 field = "src"
-                src = _node(event.get(field))
+                source = _node(event.get(field))
                 field = "dst"
-                dst = _node(event.get(field))
+                destination = _node(event.get(field))
                 field = "time"
                 tick = self._tick(event.get(field))
                 for column in columns:
                     field = column.name
-                    values.append(self._value(event.get(field), column))
+                    mine.append(self._value(event.get(field), column))
                 lacking = None if self.allow_missing else self._absent(event)
                 if lacking is not None:
                     field, message = lacking
                     raise _FaultError(message)
                 field = "id"
-                row = [position, src, dst, tick, values, _identity(event.get(field)), None, None]
-                rows.append(row)
-                field = "label"
+                ids.append(_identity(event.get(field)))
+                src.append(source)
+                dst.append(destination)
+                ticks.append(tick)
+                positions.append(position)
+                for of_column, value in zip(values, mine, strict=True):
+                    of_column.append(value)
+                is_read, field = True, "label"
                 if (label := event.get(field)) is not None:
-                    row[6] = self._label(label)
+                    label = self._label(label)
                 field = "label_time"
-                if (known := event.get(field)) is not None:
-                    row[7] = self._tick(known)
+                if (at := event.get(field)) is not None:
+                    at = self._tick(at)
+                if label is not None:
+                    labels.append((len(ids) - 1, label))
+                    known.append(self._known_at(tick) if at is None else at)
             except _FaultError as fault:
                 value = event.get(field) if isinstance(event, Mapping) else event
-                (errors if row is None else of_labels)[position] = EventError(position, field, value, str(fault))
-                if row is not None:
-                    row[6] = None
-        return self._events(rows), errors, of_labels
+                (of_labels if is_read else errors)[position] = EventError(position, field, value, str(fault))
+        read = self._events(src, dst, np.array(ticks, self._engine.dtype), values, ids, labels, known, positions)
+        return read, errors, of_labels
 
     def read_columns(
         self, columns: dict[str, list[Any]]
@@ -366,8 +381,7 @@ class EventReader:
                     known.append(self._known_at(columns["time"][k]) if late[k] is None else late[k])
             except _FaultError as fault:
                 of_labels[k] = EventError(k, "label", label, str(fault))
-        parts = self._features(values, ticks)
-        read = Events(columns["src"], columns["dst"], ticks, *parts, ids, labels, known, list(range(n)))
+        read = self._events(columns["src"], columns["dst"], ticks, values, ids, labels, known, list(range(n)))
         return read.some([k for k in range(n) if k not in errors]) if errors else read, errors, of_labels
 
     def columns(self, edges: TemporalEdges, ids: Sequence[Any]) -> dict[str, list[Any]]:
@@ -409,7 +423,7 @@ class EventReader:
             raise _FaultError("Burst scores use no labels. Leave it out.")
         classes = self._engine.classes
         if classes is None:
-            return _number(label, "The label must be a finite number.")
+            return _finite_number(label, "The label must be a finite number.")
         for known in classes.tolist():
             if is_same_label(known, label):
                 return known
@@ -432,19 +446,30 @@ class EventReader:
     def _absent(self, event: Mapping[str, Any]) -> tuple[str, str] | None:
         return None if all(map(event.__contains__, self._needed)) else absent(event, self._needed)
 
-    def _events(self, rows: list[Any]) -> Events:
-        ticks = np.array([row[3] for row in rows], self._engine.dtype)
-        labels = [(k, row[6]) for k, row in enumerate(rows) if row[6] is not None]
-        known = [self._known_at(rows[k][3]) if rows[k][7] is None else rows[k][7] for k, _ in labels]
-        values = [[row[4][k] for row in rows] for k in range(len(self._columns))]
-        ids, src, dst, positions = ([row[at] for row in rows] for at in (5, 1, 2, 0))
+    def _events(
+        self, src: Any, dst: Any, ticks: NDArray[Any], values: Any, ids: Any, labels: Any, known: Any, positions: Any
+    ) -> Events:
+        labels, known = self.timely(ticks, labels, known)
         return Events(src, dst, ticks, *self._features(values, ticks), ids, labels, known, positions)
+
+    def timely(
+        self, ticks: NDArray[Any], labels: list[tuple[int, Any]], known: list[Any]
+    ) -> tuple[list[tuple[int, Any]], list[Any]]:
+        """Labels and when they become known, without those of the far future, for which memory would be held."""
+        if not labels:
+            return labels, known
+        is_timely = (~self.is_far_ahead(ticks[[at for at, _ in labels]], np.array(known))).tolist()
+        return list(compress(labels, is_timely)), list(compress(known, is_timely))
+
+    def is_far_ahead(self, tick: Any, known: Any) -> Any:
+        """Whether labels become known so long after their events that they count as never known."""
+        return known > tick + FAR_AHEAD * (self.horizon or np.inf)
 
     def _features(
         self, values: list[list[Any]], ticks: NDArray[Any]
     ) -> tuple[Floats, list[list[Hashable | None]], NDArray[np.bool_]]:
         """Features as numbers, the categories of those that have many, and which events have one that no fitted edge has."""
-        parts, many, unseen = [np.empty((len(ticks), 0))], [], np.zeros(len(ticks), bool)
+        parts, many, unseen = [], [], np.zeros(len(ticks), bool)
         for column, mine in zip(self._columns, values, strict=True):
             if not column.categories:
                 parts.append(column.numbers(np.array(mine, np.float64)))  # None is NaN
@@ -456,7 +481,8 @@ class EventReader:
                 many.append(mine)
         if self._has_calendar:
             parts += [calendar_values(ticks, self._engine.unit or "s", name)[:, np.newaxis] for name in CALENDAR]
-        return np.concatenate(parts, axis=1), many, unseen
+        own = parts[0] if len(parts) == 1 else np.concatenate([np.empty((len(ticks), 0)), *parts], axis=1)
+        return own, many, unseen
 
     def _known_at(self, tick: Any) -> Any:
         """When a label becomes known that comes without a time, in ticks."""
@@ -528,7 +554,7 @@ class EventReader:
         ticks = self._engine.ticks_of(edges.ticks, edges.time_unit)
         edges = edges.with_ids_of(self._engine.edges) if edges.feature_names else edges
         numbers = self._categories if keep else {name: own.copy() for name, own in self._categories.items()}
-        own, categories, sides = self._engine.own_of(edges), category_codes(edges, numbers), []
+        own, categories, sides = own_values(edges, self._engine.own), category_codes(edges, numbers), []
         for end, code in ((SRC, edges.src_code), (DST, edges.dst_code)):
             used, place = np.unique(code, return_inverse=True)
             sides.append(self._nodes.codes(edges.node_ids[used].tolist(), end)[place])
@@ -536,21 +562,25 @@ class EventReader:
 
     def entered(self, events: Events, new: NDArray[np.bool_]) -> StreamEvents:
         """Events in the codes of the stream; only `new` ones get codes, since nothing is kept of the others."""
-        sides, codes = np.zeros((2, len(new)), np.int64), np.full((len(new), len(self._categories)), -1, np.int64)
-        which = new.tolist()
+        which, sides = new.tolist(), []
         for end, ids in ((SRC, events.src), (DST, events.dst)):
-            sides[end, new] = self._nodes.codes(compress(ids, which), end)
+            if all(which):
+                sides.append(self._nodes.codes(ids, end))
+            else:
+                sides.append(np.zeros(len(which), np.int64))
+                sides[end][new] = self._nodes.codes(compress(ids, which), end)
+        codes = np.empty((len(which), len(self._categories)), np.int64)
         for k, (numbers, mine) in enumerate(zip(self._categories.values(), events.categories, strict=True)):
             codes[:, k] = [
                 numbers[c] if c is not None and is_new else -1 for c, is_new in zip(mine, which, strict=True)
             ]
-        return StreamEvents(sides[0], sides[1], events.ticks, events.own, codes)
+        return StreamEvents(sides[SRC], sides[DST], events.ticks, events.own, codes)
 
     def fitted(self, edges: TemporalEdges) -> tuple[StreamEvents, NDArray[np.bool_], NDArray[Any]]:
         """The fitted edges, whose codes are those of the stream, which have a label, and when it became known."""
         ticks, categories = self._engine.ticks_of(edges.ticks, edges.time_unit), category_codes(edges, self._categories)
         codes = edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64)
-        events = StreamEvents(*codes, ticks, self._engine.own_of(edges), categories)
+        events = StreamEvents(*codes, ticks, own_values(edges, self._engine.own), categories)
         if not self._engine.takes_labels:
             return events, np.zeros(len(edges), bool), ticks
         late = self._model.label_ticks_
@@ -601,13 +631,13 @@ class _Number(NamedTuple):
             return value
         if self.is_boolean and isinstance(value, bool | np.bool_):
             return float(value)
-        number = _number(value, "This must be a finite number.")
+        number = _finite_number(value, "This must be a finite number.")
         if abs(number) > self.largest:
             raise _FaultError(f"This must be between -{self.largest:g} and {self.largest:g}.")
         return number
 
 
-def _number(value: Any, problem: str) -> float:
+def _finite_number(value: Any, problem: str) -> float:
     """A finite number, or the text that writes one with the digits 0 to 9; else the problem. True is not a number."""
     is_other = not NUMBER.fullmatch(value) if isinstance(value, str) else isinstance(value, bool | np.bool_)
     try:
@@ -665,3 +695,138 @@ def _microseconds(value: str | datetime.datetime) -> int | None:
         except OverflowError:  # before the year 1 or after 9999
             return None
     return (value - EPOCH) // MICROSECOND
+
+
+# ---- what the records of the log say, and events as they are logged
+
+EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, SWITCH, REVIEW = 1, 2, 3, 4, 5, 6, 7  # kinds of records
+RECORDS_IN_WORDS = {
+    EVENTS: "events",
+    LABELS: "labels",
+    SETTINGS: "settings",
+    TABLE: "events",
+    WITHDRAWAL: "withdrawals",
+    SWITCH: "models",
+    REVIEW: "actions of reviewers",
+}
+ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
+
+encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def decode(lines: Sequence[bytes]) -> list[Any]:
+    """The values that `encode` wrote, one per line."""
+    objects: list[Any] = json.loads(b"[" + b",".join(lines) + b"]")
+    return objects
+
+
+def events_payload(position: Any, lines: Sequence[bytes]) -> bytes:
+    """The payload of a record of events, each of them as JSON, or of a table."""
+    return b"\n".join([encode({"position": position}).encode(), *lines])
+
+
+def labels_payload(labels: Sequence[Mapping[str, Any]]) -> bytes:
+    """The payload of a record of labels."""
+    return "\n".join(map(encode, labels)).encode()
+
+
+def events_of(record: Record, unit: str | None) -> list[dict[str, Any]]:
+    """The events of a record."""
+    if record.kind not in (EVENTS, TABLE):
+        return []
+    events = logged_events(record.payload, unit, is_table=record.kind == TABLE)[1]
+    return events if isinstance(events, list) else [events.content(k) for k in range(len(events.ids))]
+
+
+def labels_of(record: Record) -> list[dict[str, Any]]:
+    """The labels of a record."""
+    return decode(record.payload.split(b"\n")) if record.kind == LABELS else []
+
+
+def withdrawn_by(record: Record) -> list[Any]:
+    """The ids of the events that a record withdraws."""
+    return [one["id"] for one in decode(record.payload.split(b"\n"))] if record.kind == WITHDRAWAL else []
+
+
+class Mappings:
+    """Events as mappings, which the log holds as lines of JSON.
+
+    given : as they were passed; contents : with the usual names and plain values.
+    """
+
+    def __init__(self, given: Sequence[Any], fields: Fields) -> None:
+        self.given, self.fields = given, fields
+        self.contents = [fields.event(event) for event in given]
+        self.ids = [content.get("id") for content in self.contents]
+
+    def content(self, k: int) -> dict[str, Any]:
+        """An event with the usual names and plain values."""
+        return self.contents[k]
+
+    def change(self, k: int, **fields: Any) -> None:
+        """Set fields of an event before it is logged, such as the id by which it is known."""
+        self.contents[k] = {**self.contents[k], **fields}
+
+    def ids_at(self, places: Sequence[int]) -> list[Any]:
+        """The ids of some events."""
+        return [self.contents[k]["id"] for k in places]
+
+    def kept(self, places: Sequence[int]) -> list[Any]:
+        """What is stored of some events, for `stored_content`."""
+        return [encode(self.contents[k]).encode() for k in places]
+
+    def payload(self, stored: list[Any]) -> list[bytes]:
+        """The lines of a record of events of which this is stored."""
+        return stored
+
+
+class EventTable:
+    """Events as columns by the usual names, with times in ticks, which the log holds as one object of lists.
+
+    It has the methods of `Mappings`.
+    """
+
+    def __init__(self, columns: dict[str, list[Any]], unit: str | None) -> None:
+        self.columns, self.unit = columns, unit
+        self.ids = list(columns["id"])
+
+    def content(self, k: int) -> dict[str, Any]:
+        content = {name: column[k] for name, column in self.columns.items()}
+        for name in ("time", "label_time"):
+            if content.get(name) is not None:
+                content[name] = time_as_json(content[name], self.unit)
+        if content.get(ALIAS, 0) is None:
+            del content[ALIAS]
+        return content
+
+    def change(self, k: int, **fields: Any) -> None:
+        for name, value in fields.items():
+            self.columns.setdefault(name, [None] * len(self.ids))[k] = value
+
+    def ids_at(self, places: Sequence[int]) -> list[Any]:
+        return [self.columns["id"][k] for k in places]
+
+    def kept(self, places: Sequence[int]) -> list[Any]:
+        part = self
+        if len(places) < len(self.ids):
+            part = EventTable({name: [column[k] for k in places] for name, column in self.columns.items()}, self.unit)
+        return [(part, k) for k in range(len(places))]
+
+    def payload(self, stored: list[Any]) -> list[bytes]:
+        return [encode(stored[0][0].columns).encode()]
+
+
+def stored_content(stored: Any) -> dict[str, Any]:
+    """An event as it was logged, from what `kept` gave."""
+    if isinstance(stored, bytes):
+        content: dict[str, Any] = decode([stored])[0]
+        return content
+    table, k = stored
+    return dict(table.content(k))
+
+
+def logged_events(payload: bytes, unit: str | None, *, is_table: bool) -> tuple[Any, list[dict[str, Any]] | EventTable]:
+    """The position and the events of a record: mappings, or a table."""
+    header, *lines = payload.split(b"\n")
+    position, events = decode([header])[0]["position"], decode(lines)
+    return position, EventTable(events[0], unit) if is_table else events

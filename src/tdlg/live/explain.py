@@ -13,21 +13,25 @@ from tdlg._kernels import DST, SRC
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
-from tdlg.explain.propagation import explain_propagation
-from tdlg.explain.reasons import explain_bursts
+from tdlg.explain.outliers import explain_surprises
+from tdlg.explain.reasons import explain_bursts, strongest_reasons
+from tdlg.explain.sentences import Reason
 from tdlg.live.cases import StoredEvent
 from tdlg.live.scorer import UnknownEventError
 from tdlg.live.state import LiveState
-from tdlg.models.propagation import feature_values, with_evidence
+from tdlg.models.propagation import labelled_edges, with_evidence
+from tdlg.models.surprise import SurpriseDetector
+from tdlg.propagate.bursts import Surprises
 from tdlg.propagate.columns import Evidence, Network, Query, table_columns
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.propagate.plan import category_codes, category_numbers, own_values
+from tdlg.sampling.index import feature_values
 from tdlg.tables.ids import id_key
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["LiveExplainer", "edges_of_contents", "labelled_edges"]
+__all__ = ["LiveExplainer", "edges_of_contents"]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -74,15 +78,14 @@ class LiveExplainer:
         number = None if stored is None else stored.number
         known = self._history.neighbourhood(event, number, as_numbers=not self._is_burst)
         exact = [one.columns for one in (alert, stored) if one is not None and one.columns is not None]
-        table = self._reasons(known, exact[0] if exact else None, top)
         reasons = [
             {
-                "what": row["what"],
-                "effect": row["effect"],
-                "reason": row["reason"],
-                "events": [self._behind(known, event, place) for place in row["neighbours"]],
+                "what": what,
+                "effect": effect,
+                "reason": reason,
+                "events": [self._behind(known, event, k) for k in places],
             }
-            for row in table.select("what", "effect", "reason", "neighbours").iter_rows(named=True)
+            for what, effect, (reason, places) in self._reasons(known, exact[0] if exact else None, top)
         ]
         return {"id": event["id"], "score": event["score"], "reasons": reasons}
 
@@ -92,21 +95,35 @@ class LiveExplainer:
         raised = [found["reason"] for found in reasons if found["effect"] > 0]
         return (raised or [found["reason"] for found in reasons] or [""])[0]
 
-    def _reasons(self, known: _Neighbourhood, exact: Floats | None, top: int) -> pl.DataFrame:
-        """The table of reasons, from a copy of the model that knows the neighbourhood of the event.
+    def _reasons(self, known: _Neighbourhood, exact: Floats | None, top: int) -> list[tuple[str, float, Reason]]:
+        """What moved the score, with effects and reasons: a copy of the model knows the neighbourhood of the event.
 
         Its columns are those that it was scored with, if they are kept, else they are made from the neighbourhood.
         """
         local, n = copy(self._state.model), len(known.edges) - 1
         local.edges_ = known.edges[:n]
         if self._is_burst:
-            return explain_bursts(local, known.edges[n:], np.array([-1]), top)
+            table = self._of_outlier(local, known.edges[n:], exact, top)
+            return [(row["what"], row["effect"], (row["reason"], row["neighbours"])) for row in table.to_dicts()]
         fitted = self._state.model.features_
         local.features_, query = with_evidence(fitted, local.edges_), _query(fitted, known.edges)
-        columns = table_columns(fitted.plan_, query, n_threads=fitted.n_threads) if exact is None else exact[np.newaxis]
+        columns = table_columns(fitted.plan_, query, n_threads=1) if exact is None else exact[np.newaxis]
         scored = Scored(known.asked, local.values_of(columns), query, columns)
         two_classes = len(self._state.outcome.classes) == 2
-        return explain_propagation(local, scored, top, positive=self._state.outcome.positive if two_classes else None)
+        return strongest_reasons(local, scored, top, self._state.outcome.positive if two_classes else None)
+
+    def _of_outlier(self, local: Any, event: TemporalEdges, exact: Floats | None, top: int) -> pl.DataFrame:
+        """Reasons of a detector; where it was seen how unusual an event is, that counts."""
+        detector = copy(getattr(local, "detector_", local))
+        detector.edges_, is_new = local.edges_, np.array([-1])
+        if not isinstance(detector, SurpriseDetector):
+            return explain_bursts(detector, event, is_new, top)
+        found = detector.judged(event)
+        if exact is not None:
+            seen = Surprises.of_columns(exact[np.newaxis], len(detector.plan_.kinds))
+            for mine, one in zip(found, seen, strict=True):
+                mine[-1] = one[0]
+        return explain_surprises(detector, event, is_new, top, found=found)
 
     def _behind(self, known: _Neighbourhood, event: dict[str, Any], place: int) -> dict[str, Any]:
         """An interaction behind a reason, by its position in the neighbourhood; it may be the event itself."""
@@ -145,9 +162,9 @@ class _History:
 
     def __init__(self, state: LiveState) -> None:
         self._state, model = state, state.model
-        self._edges = labelled_edges(model) if hasattr(model, "features_") else model.edges_
+        self._edges = labelled_edges(model.features_) if hasattr(model, "features_") else model.edges_
         self._first = int(np.argmin(self._edges.ticks)) if len(self._edges) else 0
-        self._sorted: dict[Any, tuple[Positions, NDArray[Any]]] = {}
+        self._sorted: dict[Any, tuple[Positions, Positions]] = {}
         self._ticks = state.outcome.on_clock(self._edges.ticks, self._edges.time_unit)
 
     def neighbourhood(self, event: dict[str, Any], number: int | None, *, as_numbers: bool) -> _Neighbourhood:
@@ -198,7 +215,7 @@ class _History:
     def _codes_of(self, node: Any) -> list[int]:
         """The codes of a node in the fitted edges: none, one, or two if it is a source and a destination of two types."""
         ids, key = self._edges.node_ids, id_key(node)
-        found = {self._state.scorer.code_of(node, end) for end in (SRC, DST)}
+        found = {self._state.scorer.nodes.find(node, end) for end in (SRC, DST)}
         codes = sorted(code for code in found if code is not None and code < len(ids))
         codes = [code for code in codes if id_key(ids[code]) == key]
         if codes:
@@ -217,14 +234,18 @@ class _History:
             rows = np.flatnonzero(self._edges.labelled) if labelled else np.arange(len(self._edges))
             codes = getattr(self._edges, f"{end}_code")[rows]
             order = np.lexsort((self._edges.ticks[rows], codes))
-            self._sorted[end, labelled] = rows[order], codes[order]
-        rows, codes = self._sorted[end, labelled]
-        return rows[slice(*np.searchsorted(codes, [code, code + 1]))]
+            starts = np.searchsorted(codes[order], np.arange(len(self._edges.node_ids) + 1))
+            self._sorted[end, labelled] = rows[order], starts
+        rows, starts = self._sorted[end, labelled]
+        return rows[starts[code] : starts[code + 1]]
 
     def _latest(self, code: int, n: int, *, labelled: bool = False) -> list[int]:
         """The latest fitted edges of a node, by time."""
-        some = [self._slice(code, end, labelled) for end in ("src", "dst")]
-        rows = np.unique(np.concatenate([part[len(part) - min(n, len(part)) :] for part in some]))
+        parts = [self._slice(code, end, labelled) for end in ("src", "dst")]
+        parts = [part[len(part) - min(n, len(part)) :] for part in parts if len(part)]
+        if len(parts) < 2:  # as in two types of nodes
+            return parts[0].tolist() if parts else []
+        rows = np.unique(np.concatenate(parts))
         rows = rows[np.argsort(self._edges.ticks[rows], kind="stable")]
         return rows[len(rows) - min(n, len(rows)) :].tolist()
 
@@ -260,7 +281,7 @@ class _History:
     # ---- edges
 
     def _ticks_of(self, event: dict[str, Any]) -> Any:
-        return self._state.scorer.tick_of(event["time"])
+        return self._state.scorer.reader.tick_of(event["time"])
 
     def _times(self, ticks: list[Any]) -> NDArray[Any]:
         return times_of(np.array(ticks, self._ticks.dtype), self._state.outcome.unit)
@@ -270,11 +291,17 @@ class _History:
     ) -> TemporalEdges:
         """Fitted edges, recent events and the event itself in one table."""
         fitted, contents = self._edges[rows], [*(stored.content() for stored in live), event]
-        ends = [[*getattr(fitted, end).tolist(), *(content[end] for content in contents)] for end in ("src", "dst")]
+        codes, places = np.unique([fitted.src_code, fitted.dst_code], return_inverse=True)
+        known = [(id_key(id), id) for id in self._edges.node_ids[codes].tolist()]
+        ends = [[known[k] for k in side] for side in places.reshape(2, -1).tolist()]
+        for at, end in enumerate(("src", "dst")):
+            ends[at] += [(stored.keys[1 + at], getattr(stored, end)) for stored in live if stored.keys is not None]
+            ends[at].append((id_key(event[end]), event[end]))
         written: dict[Any, Any] = {}  # each node as it is first written, or its number
-        for id in (id for ids in ends for id in ids):
-            written.setdefault(id_key(id), len(written) if as_numbers else id)
-        src, dst = ([written[id_key(id)] for id in ids] for ids in ends)
+        for key, id in (pair for side in ends for pair in side):
+            written.setdefault(key, len(written) if as_numbers else id)
+        given = [[written[key] for key, _ in side] for side in ends]
+        src, dst = map(np.array, given) if as_numbers else given
         asked = self._ticks_of(event)
         times = self._times([*self._ticks[rows].tolist(), *(stored.ticks for stored in live), asked])
         edges = edges_of_contents(contents, times, fitted, src, dst)
@@ -288,30 +315,21 @@ class _History:
         return edges.with_label(_typed(labels, self._edges.label), self._times([*known_at, asked]))
 
 
-def labelled_edges(model: Any) -> TemporalEdges:
-    """The fitted edges with the labels and times that count."""
-    edges, late = model.edges_, model.label_ticks_
-    times = None if late is None else times_of(late, edges.time_unit)
-    labelled: TemporalEdges = edges.with_label(None).with_label(model.labels_, times)
-    return labelled
-
-
 def edges_of_contents(
     contents: list[dict[str, Any]],
     times: NDArray[Any],
     fitted: TemporalEdges,
-    src: list[Any] | None = None,
-    dst: list[Any] | None = None,
+    src: Any = None,
+    dst: Any = None,
 ) -> TemporalEdges:
     """Fitted edges and then events as edges, with their features; src, dst and times are those of all."""
-    src, dst = src or [one["src"] for one in contents], dst or [one["dst"] for one in contents]
-    features = {
-        name: [
-            *feature_values(fitted, name).tolist(),
-            *(_feature_value(one.get(name), name, fitted) for one in contents),
-        ]
-        for name in fitted.feature_names
-    }
+    if src is None:
+        src, dst = ([one[end] for one in contents] for end in ("src", "dst"))
+    features: dict[str, Any] = {}
+    for name in fitted.feature_names:
+        mine = [_feature_value(one.get(name), name, fitted) for one in contents]
+        values = [*feature_values(fitted, name).tolist(), *mine]
+        features[name] = values if name in fitted.feature_categories else np.array(values, np.float64)
     weight = None
     if fitted.weight is not None:
         weight = [*fitted.weight.tolist(), *(1.0 if one.get("weight") is None else one["weight"] for one in contents)]

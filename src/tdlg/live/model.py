@@ -8,53 +8,98 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import wraps
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar, cast
 
-from tdlg.checks import check_count
+import numpy as np
+
+from tdlg.checks import check_choice, check_count, check_number, is_number
 from tdlg.clock import as_seconds
-from tdlg.exceptions import EdgesError
-from tdlg.live.batch import Batch, Labels, rows_in_order, to_withdraw
-from tdlg.live.cases import Alert, Rate, Status, statistics_of, status_of
-from tdlg.live.event import EventError, Fields, ids_of_edges, plain
-from tdlg.live.explain import LiveExplainer
-from tdlg.live.log import StateError
-from tdlg.live.records import (
+from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.live.cases import Alert, Order, Rate, Status, Where, statistics_of, status_of
+from tdlg.live.event import (
     EVENTS,
     LABELS,
+    REVIEW,
     SETTINGS,
     SWITCH,
     TABLE,
     WITHDRAWAL,
+    EventError,
+    EventTable,
+    Fields,
     Mappings,
-    Table,
     encode,
     events_payload,
+    ids_of_edges,
     labels_payload,
+    plain,
 )
+from tdlg.live.explain import LiveExplainer
+from tdlg.live.log import StateError
 from tdlg.live.replay import (
+    LOOK_EVERY,
     MODEL,
     Successor,
     Takeover,
     fingerprint_of,
     model_file,
-    no_garbage_collection,
     restored_state,
     start_generation,
 )
-from tdlg.live.state import Answer, LabelAnswer, LiveState, Settings, check_options, locked
-from tdlg.live.store import Generation, StateDirectory, array_steps, write_arrays
+from tdlg.live.review import ChangeAnswer, Person, checked_actions, checked_changes, take_actions
+from tdlg.live.state import (
+    Answer,
+    EventBatch,
+    LabelAnswer,
+    LabelBatch,
+    LiveState,
+    Settings,
+    no_garbage_collection,
+    rows_in_order,
+    to_withdraw,
+)
+from tdlg.live.store import FORKS, Generation, StateDirectory, write_arrays
 from tdlg.persist.model import load_model
 
 __all__ = ["LiveModel"]
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 SNAPSHOT_EVERY = 100_000
 SNAPSHOT_BYTES = 16_000  # written per event at most, so that snapshots of a large state do not hold up the events
 N_RECENT = 100_000
+POLL = 0.001  # seconds
 AT_ONCE = 10_000  # rows of a table that are logged together
+
+
+def locked(method: Method) -> Method:
+    """Let one thread at a time use a live model."""
+
+    @wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return cast(Method, alone)
+
+
+class _Learning:
+    """Remembers an error or an interrupt while the state changes: the state in memory is then behind the log."""
+
+    def __init__(self, live: LiveModel) -> None:
+        self._live = live
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
+        if error is not None:
+            self._live._failure = error
 
 
 class LiveModel:
@@ -92,10 +137,12 @@ class LiveModel:
         self._keep, self._snapshot_every = keep, snapshot_every
         self._since_snapshot = self._n_differing = 0
         self.in_steps, self._is_due = False, directory.is_adopting  # snapshots are written by `work`; one is due
-        self._writing: Iterator[None] | None = None
+        self._writing: Callable[[], bool] | None = None
         self._takeover = Takeover(directory)
         self._failure: BaseException | None = None
+        self._learning = _Learning(self)
         self._snapshot_failure: str | None = None
+        self._looked_at = 0.0
 
     # ---- opening and closing
 
@@ -153,15 +200,19 @@ class LiveModel:
             Number of recent events that are kept in memory for repeated ids, explanations and histories of nodes. By
             default as many as before; 100,000 in a new directory.
         """
-        check_options(columns, keep, late, threshold, alerts_per_day, allow_missing, snapshot_every, n_recent)
         given = {
-            "columns": None if columns is None else dict(columns),
+            "columns": columns,
             "late": late,
             "ahead": ahead,
             "threshold": threshold,
+            "alerts_per_day": alerts_per_day,
+            "allow_missing": allow_missing,
         }
-        given |= {"alerts_per_day": alerts_per_day, "allow_missing": allow_missing}
+        _check_options({**given, "snapshot_every": snapshot_every, "n_recent": n_recent})
+        keep_seconds = None if keep is None else as_seconds(keep)
         chosen: dict[str, Any] = {name: plain(value) for name, value in given.items() if value is not None}
+        if columns is not None:
+            chosen["columns"] = dict(columns)
         if alerts_per_day is not None and threshold is None:
             chosen["threshold"] = None  # which was fixed before
         with model_file(model) as file:
@@ -176,11 +227,12 @@ class LiveModel:
             state.warn_of_losses()
             loaded = load_model(state.generation.path / MODEL)
             restored, n_replayed = restored_state(state, loaded, n_recent)
-            live = cls(state, restored.model, restored, None if keep is None else as_seconds(keep), snapshot_every)
+            live = cls(state, restored.model, restored, keep_seconds, snapshot_every)
             live._since_snapshot = n_replayed
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
+            take_actions(state.folder, live._act_all)
         except BaseException:
             state.close()
             raise
@@ -206,54 +258,62 @@ class LiveModel:
     def snapshot(self) -> None:
         """Write the state, so that a restart needs not replay what came before."""
         self._check()
+        self._directory.stop_writing()
         self._writing, self._is_due = None, False
+        self._state.forget_aliases()
         log, newest = self._directory.log, self._directory.newest_snapshot()
         if newest is None or newest.sequence < log.synced:
-            self._directory.write_snapshot(log.synced, lambda path: write_arrays(path, self._state.arrays()))
+            self._directory.write_snapshot(log.synced, self._write_state)
         self._since_snapshot = 0
         self._after_snapshot()
 
     @locked
-    def work(self, seconds: float = 0.005) -> bool:
-        """Do a part of what is due besides events; call it between events after setting `in_steps`.
+    def work(self, seconds: float = 0.0) -> bool:
+        """Do what is due besides events; call it between events after setting `in_steps`.
 
-        A snapshot is then copied at once and written in steps, and a model that `refit` left takes over. It works for about
-        these seconds, and returns whether there is more to do.
+        A snapshot is then written by a forked process, or at once where the system has none, and a model that `refit` left
+        takes over. Returns whether to call again soon; `seconds` is how long to wait for a snapshot at most.
         """
         if self._failure is not None:
             return False
         end = time.perf_counter() + seconds
         try:
+            if time.monotonic() > self._looked_at + LOOK_EVERY:
+                self._looked_at = time.monotonic()
+                take_actions(self._directory.folder, self._act_all)
             successor = None if self._writing is not None else self._takeover.successor(self._state.set_aside)
             if successor is not None:
                 self._switch(successor)
                 return True
             if self._writing is None and self._is_due:
-                with no_garbage_collection():
-                    arrays, self._is_due = self._state.arrays(copy=True), False
-                steps = self._directory.snapshot_steps(
-                    self._directory.log.synced, lambda path: array_steps(path, arrays)
-                )
-                self._writing = steps
-                return True
-            while self._writing is not None:
-                next(self._writing)
-                if time.perf_counter() > end:
-                    return True
-        except StopIteration:
-            self._writing = None
-            self._after_snapshot()
+                self._is_due = False
+                if not FORKS:
+                    self.snapshot()
+                    return False
+                self._state.forget_aliases()
+                self._writing = self._directory.begin_snapshot(self._directory.log.synced, self._write_state)
+            if self._writing is not None:
+                while not self._writing():
+                    if time.perf_counter() >= end:
+                        return True
+                    time.sleep(POLL)
+                self._writing = None
+                self._after_snapshot()
         except (StateError, OSError) as error:
             self._writing, self._snapshot_failure = None, str(error)
         return False
+
+    def _write_state(self, path: Path) -> None:
+        write_arrays(path, self._state.arrays())
 
     def _switch(self, successor: Successor) -> None:
         """Let the model that a refit left answer from now on, as a record of the log says."""
         successor.follow(self._directory.log)
         generation = self._directory.take_request()
         self._write((SWITCH, encode({"generation": generation.name}).encode(), 1))
-        with self._learning():
+        with self._learning:
             self._state, self.model = successor.state_after(self._state), successor.model
+            self._state.generation = generation.name
             self._explainer = LiveExplainer(self._state)
             self._directory.adopt(generation)
         self._is_due = True
@@ -296,8 +356,10 @@ class LiveModel:
         fields = self._fields_for(events)
         if fields is not self._state.fields:
             self._use({"columns": fields.columns})
-        source = Mappings(events, fields)
-        return self._learnt(source, Batch(self._state, source, *self._state.scorer.read_all(source.contents)), position)
+        with no_garbage_collection():
+            source = Mappings(events, fields)
+            batch = EventBatch(self._state, source, *self._state.scorer.reader.read_all(source.contents))
+            return self._learnt(source, batch, position)
 
     def submit_table(
         self,
@@ -330,7 +392,7 @@ class LiveModel:
             A function that is called with the number of rows that are done, and of all rows.
         """
         scorer = self._state.scorer
-        edges = scorer.edges_of(X, y, label_time)
+        edges = scorer.reader.edges(X, y, label_time)
         if not len(edges):
             return []
         listed = ids_of_edges(edges, self.time_unit) if ids is None else [plain(id) for id in ids]
@@ -349,12 +411,12 @@ class LiveModel:
     @locked
     def _submit_rows(self, edges: Any, ids: list[Any], position: Any) -> list[Answer]:
         self._check()
-        source = Table(self._state.scorer.columns_of(edges, ids), self.time_unit)
-        return self._learnt(
-            source, Batch(self._state, source, *self._state.scorer.read_columns(source.columns)), position
-        )
+        with no_garbage_collection():
+            source = EventTable(self._state.scorer.reader.columns(edges, ids), self.time_unit)
+            batch = EventBatch(self._state, source, *self._state.scorer.reader.read_columns(source.columns))
+            return self._learnt(source, batch, position)
 
-    def _learnt(self, source: Mappings | Table, batch: Batch, position: Any) -> list[Answer]:
+    def _learnt(self, source: Mappings | EventTable, batch: EventBatch, position: Any) -> list[Answer]:
         """Log what is new in a batch, then learn it."""
         state, places, labels = self._state, batch.places, batch.labels
         kind = EVENTS if isinstance(source, Mappings) else TABLE
@@ -363,7 +425,7 @@ class LiveModel:
             lines = source.payload(batch.stored) if places else []
             records.append((kind if places else EVENTS, events_payload(position, lines), len(places)))
         self._write(*records)
-        with self._learning():
+        with self._learning:
             labels.learn(state)
             if position is not None:
                 state.position = position
@@ -410,7 +472,7 @@ class LiveModel:
         answers, known = to_withdraw(self._state, [plain(id) for id in ids])
         if known:
             self._write((WITHDRAWAL, labels_payload([{"id": id} for id in known]), len(known)))
-            with self._learning():
+            with self._learning:
                 for id in known:
                     self._state.withdraw(id)
             self._count(len(known))
@@ -425,7 +487,7 @@ class LiveModel:
     def id_of(self, event: Mapping[str, Any]) -> Any:
         """The id by which an event is known: its own, or one made of source, destination and time; see `submit`."""
         source = Mappings([event], self._state.fields)
-        Batch(self._state, source, *self._state.scorer.read_all(source.contents))
+        EventBatch(self._state, source, *self._state.scorer.reader.read_all(source.contents))
         return source.content(0).get("id")
 
     @locked
@@ -463,13 +525,94 @@ class LiveModel:
         """
         self._check()
         given = [{name: plain(one.get(name)) for name in ("id", "label", "time")} for one in labels]
-        batch = Labels(self._state, given, self._state.now())
+        batch = LabelBatch(self._state, given, self._state.now())
         if batch.new:
             self._write((LABELS, labels_payload(batch.new), len(batch.new)))
-        with self._learning():
+        with self._learning:
             batch.learn(self._state)
         self._count(len(batch.new))
         return batch.answers()
+
+    # ---- reviewers
+
+    @locked
+    def decide(self, changes: Sequence[Mapping[str, Any]], by: str = "") -> list[ChangeAnswer]:
+        """Log what a reviewer did with alerts, and learn it.
+
+        Parameters
+        ----------
+        changes
+            One mapping per alert: "id", and at least one of "label" (it decides the alert, None opens it again), "note" (a
+            text) and "assignee" (the name of a reviewer, None for nobody). Besides, "reason", one of `team`; and
+            "version", that of the alert as it was read: if it was changed since, the change is refused.
+        by
+            The name of the reviewer; empty for a program.
+
+        Returns
+        -------
+        list of ChangeAnswer
+            One answer per change in the same order. The error of a changed alert is a `ConflictError`.
+        """
+        self._check()
+        answers, entries = checked_changes(self._state, changes, by)
+        labels = [entry for entry in entries if "label" in entry]
+        others = [{"do": "change", **entry} for entry in entries if "label" not in entry]
+        records = ((LABELS, labels), (REVIEW, others))
+        self._write(*((kind, labels_payload(some), len(some)) for kind, some in records if some))
+        with self._learning:
+            for entry in (*labels, *others):
+                self._state.change(entry)
+        self._count(len(entries))
+        # the alerts as they are now: a later change of the same turn is not in the answer
+        return [one if one.alert is None else replace(one, alert=replace(one.alert)) for one in answers]
+
+    @locked
+    def act(self, action: Mapping[str, Any], by: str = "") -> None:
+        """Log another action of a reviewer, and learn it.
+
+        Parameters
+        ----------
+        action
+            What to "do": "person" (with "name", "role" and "token", see `tdlg.live.review.new_person`; the token None takes
+            it back), "reasons" (the "reasons" of dismissals), "snooze" (no alerts of the "nodes", one or a source and a
+            destination, "until" a time of the events or None, with a "note"), or "wake", which ends a snooze.
+        by
+            The name of the reviewer; empty for a command or a program.
+        """
+        for error in self._act_all([action], by):
+            raise error
+
+    @locked
+    def _act_all(self, actions: Sequence[Mapping[str, Any]], by: str = "") -> list[Exception]:
+        """Log actions with one sync, and learn them; what is wrong with those that cannot be done."""
+        self._check()
+        entries, errors = checked_actions(self._state, actions, by)
+        if entries:
+            self._write((REVIEW, labels_payload(entries), len(entries)))
+            with self._learning:
+                self._state.act(entries)
+            self._count(len(entries))
+        return errors
+
+    @property
+    def people(self) -> Mapping[str, Person]:
+        """The reviewers by name; the mapping is never changed, but replaced."""
+        return self._state.review.people
+
+    @property
+    def folder(self) -> Path:
+        """The state directory."""
+        return self._directory.folder
+
+    @locked
+    def team(self) -> dict[str, Any]:
+        """Who reviews ("people"), why alerts can be dismissed ("reasons"), and what raises no alerts now ("snoozed")."""
+        return self._state.review.team(self._state.clock)
+
+    @locked
+    def audit(self, limit: int = 100) -> list[dict[str, Any]]:
+        """The latest actions of reviewers, the newest first; the latest 10,000 are kept, and the log has all of them."""
+        return [*self._state.review.audit][::-1][:limit]
 
     def _write(self, *records: tuple[int, bytes, int]) -> None:
         """Log records (kind, payload and count) with one sync; all of them or none."""
@@ -501,15 +644,6 @@ class LiveModel:
             self.snapshot()
         except (StateError, OSError) as error:
             self._snapshot_failure = str(error)
-
-    @contextmanager
-    def _learning(self) -> Iterator[None]:
-        """Remember an error or an interrupt while the state changes: the state in memory is then behind the log."""
-        try:
-            yield
-        except BaseException as error:
-            self._failure = error
-            raise
 
     def _check(self) -> None:
         if self._failure is not None:
@@ -609,23 +743,35 @@ class LiveModel:
 
     @locked
     def alerts(
-        self, status: Status = "open", limit: int = 50, before: int | None = None, *, explained: bool = True
+        self,
+        status: Status = "open",
+        limit: int = 50,
+        before: int | None = None,
+        *,
+        explained: bool = True,
+        where: Where | None = None,
+        order: Order = "newest",
     ) -> list[Alert]:
         """The alerts of a status, the newest first, each with its main reason.
 
         Parameters
         ----------
         status
-            "open", "confirmed", "dismissed", "expired" (not decided, and too long ago for a label) or "all".
+            "open", "confirmed", "dismissed", "decided" (either of these two), "expired" (not decided, and too long ago for a
+            label) or "all".
         limit
             The most alerts to give.
         before
             The `sequence` of an alert, to continue with older ones. By default the newest alerts.
         explained
             Whether reasons that nobody asked for yet are found, which takes some milliseconds each. See `reason`.
+        where
+            A function that says whether an alert is wanted; by default all are.
+        order
+            Which alerts come first: the "newest", those with the "highest" scores, or those with the "latest" change.
         """
         oldest = self._state.oldest
-        listed = self._state.alerts.listed(status, limit, before, oldest)
+        listed = self._state.alerts.listed(status, limit, before, oldest, where, order)
         if explained:
             for alert in listed:
                 self.reason(alert.id)
@@ -701,3 +847,28 @@ class LiveModel:
             "free_bytes": shutil.disk_usage(log.folder).free,
             **of_directory,
         }
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
+    columns, threshold = options["columns"], options["threshold"]
+    if columns is not None and not isinstance(columns, Mapping):
+        raise ParameterError(
+            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
+            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
+            parameter="columns",
+        )
+    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
+        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
+    if options["allow_missing"] not in (None, True, False):
+        raise ParameterError(
+            f"The 'allow_missing' parameter must be True or False. Got {options['allow_missing']!r} instead.",
+            parameter="allow_missing",
+        )
+    if options["late"] is not None:
+        check_choice("LiveModel.open", "late", options["late"], ("score", "refuse"))
+    if options["alerts_per_day"] is not None:
+        check_number("LiveModel.open", "alerts_per_day", options["alerts_per_day"])
+    for name in ("snapshot_every", "n_recent"):
+        if options[name] is not None:
+            check_count("LiveModel.open", name, options[name], 1)

@@ -274,11 +274,6 @@ class Threshold:
 
     def restore(self, arrays: SavedArrays) -> None:
         """Take over what `arrays` returned."""
-        if "parts" not in arrays:  # of an older version: the latest events
-            for ticks, score in zip(arrays["ticks"].tolist(), arrays["scores"].tolist(), strict=True):
-                self.add(ticks, score)
-            self.value = float(arrays["counts"][0])
-            return
         self.value, n_added, _, _, self._clock, *since = arrays["counts"].tolist()
         self._n_added, self._n_since, self._n_kept = map(int, (n_added, *since))
         tops = iter(arrays["tops"].tolist())
@@ -290,8 +285,6 @@ class Threshold:
 def saved_start(arrays: SavedArrays) -> Start:
     """What the fitted edges told, as `Threshold.arrays` has it."""
     counts = arrays["counts"].tolist()
-    if "start" not in arrays:  # of an older version: the score itself
-        return Start(np.array([counts[2]]), counts[3])
     return Start(arrays["start"], counts[2], int(counts[3]))
 
 

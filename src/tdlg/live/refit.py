@@ -20,14 +20,14 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
-from tdlg.live.explain import edges_of_contents, labelled_edges
+from tdlg.live.event import events_of, labels_of, withdrawn_by
+from tdlg.live.explain import edges_of_contents
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, start_of
-from tdlg.live.records import events_of, labels_of, withdrawn_by
 from tdlg.live.replay import (
     MODEL,
     SCORER,
-    Origin,
+    TrainedOn,
     fingerprint_of,
     learn_label,
     origin_of,
@@ -40,21 +40,22 @@ from tdlg.live.replay import (
 from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import LiveState
 from tdlg.live.store import ArrayFile, Generation, InUseError, StateDirectory, StateReader, write_arrays
-from tdlg.models.propagation import joined_edges
+from tdlg.models.propagation import labelled_edges
 from tdlg.persist.model import load_model
+from tdlg.sampling.index import joined_edges
 from tdlg.tables.ids import id_key
 
-__all__ = ["Comparison", "Figures", "Gain", "go_back", "refit"]
+__all__ = ["Comparison", "Gain", "Scores", "go_back", "refit"]
 
 Floats = NDArray[np.float64]
 
-STRETCH = 0.3  # share of the labelled events that both models are compared on, the latest ones
-LONGEST_STRETCH = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
-LEAST_OF_CLASS = 10  # least number of labelled events of each class in that stretch
+WINDOW = 0.3  # share of the labelled events that both models are compared on, the latest ones
+LONGEST_WINDOW = 0.5  # the same at most, if a class is rare: the new model must have learnt something before
+LEAST_OF_CLASS = 10  # least number of labelled events of each class in that window
 CHANCE = (0.1, 0.9)  # quantiles of the interval of a difference: what nine of ten resamplings agree on is not chance
 
 
-class Figures(NamedTuple):
+class Scores(NamedTuple):
     """How well a model did: two areas for a classifier, the root of the mean squared error for a regressor."""
 
     auc: float | None = None
@@ -80,17 +81,17 @@ class Comparison:
     Attributes
     ----------
     old, new
-        Figures of the model in place, and of a new model that was fitted on what was known before the stretch; both scored
-        every event of the stretch with what was known then. None if there were too few labels.
+        How good two models were in the evaluation window: the one in place, and one that was fitted on what was known
+        before the window. Both scored every event with what was known then. None if there were too few labels.
     n_events, n_positive
-        Number of labelled events in the stretch, and of those of the positive class; None for a regressor.
+        Number of labelled events in the window, and of those of the positive class; None for a regressor.
     n_alerts
-        Number of labelled events in the stretch that had been alerts. The model in place chose them by its own score, which
+        Number of labelled events in the window that had been alerts. The model in place chose them by its own score, which
         therefore differs little among them: on alerts alone, this model looks worse than it is.
     gain
         The difference between both models, with its interval; None if there were too few labels.
     start, stop
-        Times of the first and the last event of the stretch.
+        Times of the first and the last event of the window.
     reason
         Why the new model is in use, or why the old one stays.
     generation
@@ -99,8 +100,8 @@ class Comparison:
         Whether another process uses the state directory, and takes the new model over.
     """
 
-    old: Figures | None = None
-    new: Figures | None = None
+    old: Scores | None = None
+    new: Scores | None = None
     n_events: int = 0
     n_positive: int | None = None
     n_alerts: int = 0
@@ -166,27 +167,27 @@ def refit(
     with opened if isinstance(opened, StateDirectory) else nullcontext(opened) as state:
         if isinstance(state, StateDirectory):
             state.warn_of_losses()
-        past = _Past.read(state)
-        _check_hole(past, force)
-        stretch = None if past.n_lost else _Stretch.last_of(past, needed=not force)
-        found = Comparison() if stretch is None else _compared(state, past, stretch, callback)
+        history = _LoggedHistory.read(state)
+        _check_hole(history, force)
+        window = None if history.n_lost else _EvaluationWindow.last_of(history, needed=not force)
+        found = Comparison() if window is None else _comparison(state, history, window, callback)
         if found.objection is not None and not force:
             return replace(found, reason=found.objection)
         callback("fitting the new model to everything")
         reason = found.reason if found.objection is None else f"it was forced, though {found.objection}"
         if isinstance(state, StateReader):
-            _leave_request(state, past)
+            _leave_request(state, history)
             return replace(found, reason=reason, is_requested=True)
-        return replace(found, reason=reason, generation=_switched(state, past).name)
+        return replace(found, reason=reason, generation=_switched(state, history).name)
 
 
-def _check_hole(past: _Past, force: bool) -> None:
+def _check_hole(history: _LoggedHistory, force: bool) -> None:
     """Refuse a log of which a part was removed that the model has not learnt; only warn if it is forced."""
-    if not past.n_lost:
+    if not history.n_lost:
         return
     problem = (
-        f"{past.n_lost:,} records of the log that the model in place was not fitted on have been removed. A new model would "
-        f"have a hole in its past, after {past.outcome.time(past.clock_before(0))}."
+        f"{history.n_lost:,} records of the log that the model in place was not fitted on have been removed. A new model "
+        f"would have a hole in its past, after {history.outcome.time(history.clock_before(0))}."
     )
     keep = "Keep the log for longer than it takes from one refit to the next (keep, --keep)."
     if not force:
@@ -194,26 +195,29 @@ def _check_hole(past: _Past, force: bool) -> None:
     warn(problem, keep)
 
 
-def _compared(
-    state: StateDirectory | StateReader, past: _Past, stretch: _Stretch, callback: Callable[[str], object]
+def _comparison(
+    state: StateDirectory | StateReader,
+    history: _LoggedHistory,
+    window: _EvaluationWindow,
+    callback: Callable[[str], object],
 ) -> Comparison:
     callback("replaying the log with the old model")
-    old = stretch.scores(past.scorer_before(state, stretch.first), past.records)
-    callback(f"fitting a new model to what was known before {stretch.start}")
-    model, ids = past.fitted(stretch.first)
+    old = window.scores(history.scorer_before(state, window.first), history.records)
+    callback(f"fitting a new model to what was known before {window.start}")
+    model, ids = history.fitted(window.first)
     callback("replaying the log with the new model")
-    new = stretch.scores(past.scorer_of(model, ids, stretch.first), past.records)
-    alerts = {id_key(alert.id) for alert in restored_state(state, past.model)[0].alerts}
-    gain = stretch.gain(old, new)
+    new = window.scores(history.scorer_of(model, ids, window.first), history.records)
+    alerts = {id_key(alert.id) for alert in restored_state(state, history.model)[0].alerts}
+    gain = window.gain(old, new)
     return Comparison(
-        stretch.figures(old),
-        stretch.figures(new),
-        len(stretch.ids),
-        stretch.n_positive,
-        sum(id in alerts for id in stretch.ids),
+        window.measured(old),
+        window.measured(new),
+        len(window.ids),
+        window.n_positive,
+        sum(id in alerts for id in window.ids),
         gain,
-        stretch.start,
-        stretch.stop,
+        window.start,
+        window.stop,
         "the new model is better, by more than chance"
         if gain.low > 0
         else "there is no clear difference, and the new model knows the newer labels",
@@ -258,10 +262,10 @@ class _Label(NamedTuple):
     ticks: Any
 
 
-class _Past:
+class _LoggedHistory:
     """The edges that a model was fitted on, and the events and labels of the log that came since."""
 
-    def __init__(self, model: Any, origin: Origin, records: list[Record]) -> None:
+    def __init__(self, model: Any, origin: TrainedOn, records: list[Record]) -> None:
         self.model, self.records = model, records
         self.n_lost = 0  # records of the log that were removed, and that the model was not fitted on
         fresh = StreamScorer(model, ids=origin.ids)
@@ -281,7 +285,7 @@ class _Past:
             self.withdrawn |= {id_key(id): record.sequence for id in withdrawn_by(record)}
 
     @classmethod
-    def read(cls, state: StateDirectory | StateReader) -> _Past:
+    def read(cls, state: StateDirectory | StateReader) -> _LoggedHistory:
         """What the active generation of a state directory was fitted on, and its log."""
         model = load_model(state.generation.path / MODEL)
         if getattr(model, "setting_", None) != "stream":
@@ -292,12 +296,12 @@ class _Past:
         origin = origin_of(state.generation, model)
         after = max(origin.sequence, state.log.first - 1)
         aside = {record["sequence"] for record in set_aside(state)}
-        past = cls(model, origin, [record for record in state.log.replay(after) if record.sequence not in aside])
-        past.n_lost = after - origin.sequence
-        return past
+        history = cls(model, origin, [record for record in state.log.replay(after) if record.sequence not in aside])
+        history.n_lost = after - origin.sequence
+        return history
 
     def _ticks(self, time: Any) -> Any:
-        return self._scorer.tick_of(time)
+        return self._scorer.reader.tick_of(time)
 
     def _add_event(self, record: int, id: Any, content: dict[str, Any]) -> None:
         ticks = self._ticks(content["time"])
@@ -308,7 +312,7 @@ class _Past:
 
     def _add_label(self, record: int, id: Any, label: Any, time: Any) -> None:
         try:
-            label = None if label is None else self._scorer.label_of(label)
+            label = None if label is None else self._scorer.reader.label_of(label)
             ticks = self._ticks(time)
         except TdlgError:
             return  # it was refused when it came
@@ -335,7 +339,7 @@ class _Past:
         """The fitted edges and the events before a record, with the labels that were known then; and their ids."""
         gone = {id for id, number in self.withdrawn.items() if number < record}
         events = [event for id, event in self.events.items() if event.record < record and id not in gone]
-        fitted, kept = labelled_edges(self.model), [id_key(id) not in gone for id in self._origin.ids]
+        fitted, kept = labelled_edges(self.model.features_), [id_key(id) not in gone for id in self._origin.ids]
         fitted, ids = fitted[np.array(kept, bool)] if gone else fitted, [*compress(self._origin.ids, kept)]
         edges = joined_edges(fitted, self._as_edges(events)) if events else fitted
         ids += [event.content["id"] for event in events]
@@ -377,7 +381,7 @@ class _Past:
             warnings.simplefilter("ignore", TdlgWarning)  # the labels are as they were when the first model was fitted
             model.fit(edges)
         model.label_delay_ = self.model.label_delay_
-        for name in ("positive_", "label_name_"):  # which the shell sets
+        for name in ("positive_", "label_name_", "columns_"):  # which the shell sets
             if hasattr(self.model, name):
                 setattr(model, name, getattr(self.model, name))
         return model, ids
@@ -408,26 +412,26 @@ class _Past:
         return scorer
 
 
-class _Stretch:
+class _EvaluationWindow:
     """The latest labelled events, on which two models are compared."""
 
-    def __init__(self, past: _Past, ids: list[Any], labels: list[Any]) -> None:
-        self._past = past
+    def __init__(self, history: _LoggedHistory, ids: list[Any], labels: list[Any]) -> None:
+        self._history = history
         self.ids, self._labels = ids, labels
-        self.first = min(past.events[id].record for id in ids)
-        ticks = [past.events[id].ticks for id in ids]
-        self.start, self.stop = past.outcome.time(min(ticks)), past.outcome.time(max(ticks))
-        self._is_positive = np.array([past.outcome.is_positive(label) for label in labels])
+        self.first = min(history.events[id].record for id in ids)
+        ticks = [history.events[id].ticks for id in ids]
+        self.start, self.stop = history.outcome.time(min(ticks)), history.outcome.time(max(ticks))
+        self._is_positive = np.array([history.outcome.is_positive(label) for label in labels])
 
     @classmethod
-    def last_of(cls, past: _Past, *, needed: bool) -> _Stretch | None:
+    def last_of(cls, history: _LoggedHistory, *, needed: bool) -> _EvaluationWindow | None:
         """The last part of the labelled events; more of them if a class is too rare there. None if that is not enough."""
-        final = {id: past.label_before(id, LAST) for id in past.events if id not in past.withdrawn}
+        final = {id: history.label_before(id, LAST) for id in history.events if id not in history.withdrawn}
         labelled = [(id, found.label) for id, found in final.items() if found is not None]
-        start, first = (int((1 - share) * len(labelled)) for share in (STRETCH, LONGEST_STRETCH))
-        while start > first and not _is_enough(past, labelled[start:]):
+        start, first = (int((1 - share) * len(labelled)) for share in (WINDOW, LONGEST_WINDOW))
+        while start > first and not _is_enough(history, labelled[start:]):
             start = max(first, start - max(1, len(labelled) // 20))
-        if not _is_enough(past, labelled[start:]):
+        if not _is_enough(history, labelled[start:]):
             if not needed:
                 return None
             raise EdgesError(
@@ -435,30 +439,30 @@ class _Stretch:
                 "class are needed in the latter half of them, or of all if labels are numbers. Wait for more labels.",
                 "Or pass force=True, which compares nothing.",
             )
-        return cls(past, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
+        return cls(history, [id for id, _ in labelled[start:]], [label for _, label in labelled[start:]])
 
     @property
     def n_positive(self) -> int | None:
         """Number of events of the positive class; None for a regressor."""
-        return int(self._is_positive.sum()) if self._past.outcome.classes else None
+        return int(self._is_positive.sum()) if self._history.outcome.classes else None
 
     def scores(self, scorer: StreamScorer, records: list[Record]) -> Floats:
         """The scores of these events as they would have been live."""
         found: dict[Any, float] = {}
         later = (record for record in records if record.sequence >= self.first)
         for ids, values in replayed(scorer, later):
-            found |= zip(ids, self._past.outcome.scores(values).tolist(), strict=True)
+            found |= zip(ids, self._history.outcome.scores(values).tolist(), strict=True)
         return np.array([found[id] for id in self.ids])
 
-    def figures(self, scores: Floats) -> Figures:
+    def measured(self, scores: Floats) -> Scores:
         """How well these scores tell the labels."""
-        if self._past.outcome.classes:
-            return Figures(*auc_and_precision(self._is_positive, scores))
-        return Figures(error=float(np.sqrt(np.mean(self._squares(scores)))))
+        if self._history.outcome.classes:
+            return Scores(*auc_and_precision(self._is_positive, scores))
+        return Scores(error=float(np.sqrt(np.mean(self._squares(scores)))))
 
     def gain(self, old: Floats, new: Floats) -> Gain:
         """By how much the new scores are better than the old ones."""
-        if self._past.outcome.classes:
+        if self._history.outcome.classes:
             ranked = [rank(self._is_positive, scores) for scores in (old, new)]
             (was, of_old), (now, of_new) = (
                 (of.average_precision[0], of.resampled[:, 1]) for of in ranked if of is not None
@@ -477,41 +481,41 @@ class _Stretch:
 LAST = 2**63  # a number after that of all records
 
 
-def _is_enough(past: _Past, labelled: Sequence[tuple[Any, Any]]) -> bool:
-    if not past.outcome.classes:
+def _is_enough(history: _LoggedHistory, labelled: Sequence[tuple[Any, Any]]) -> bool:
+    if not history.outcome.classes:
         return len(labelled) >= LEAST_OF_CLASS
-    n_positive = sum(past.outcome.is_positive(label) for _, label in labelled)
+    n_positive = sum(history.outcome.is_positive(label) for _, label in labelled)
     return min(n_positive, len(labelled) - n_positive) >= LEAST_OF_CLASS
 
 
 # ---- the new generation
 
 
-def _switched(state: StateDirectory, past: _Past) -> Generation:
+def _switched(state: StateDirectory, history: _LoggedHistory) -> Generation:
     """Fit a model on everything, and make it the active generation with its state."""
     last = state.log.synced
-    model, ids = past.fitted(LAST)
-    live, _ = restored_state(state, past.model)
-    scorer = past.scorer_of(model, ids, LAST)
+    model, ids = history.fitted(LAST)
+    live, _ = restored_state(state, history.model)
+    scorer = history.scorer_of(model, ids, LAST)
     scorer.forget()
-    following, origin = live.followed_by(model, scorer), Origin(last, ids, past.n_learnt)
+    following, origin = live.followed_by(model, scorer), TrainedOn(last, ids, history.n_learnt)
     with TemporaryDirectory() as folder:
         file = Path(folder) / MODEL
         model.save(file)
         return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
 
 
-def _leave_request(state: StateReader, past: _Past) -> None:
+def _leave_request(state: StateReader, history: _LoggedHistory) -> None:
     """Fit a model on everything, and leave it with its scorer for the process that holds the directory."""
-    model, ids = past.fitted(LAST)
-    scorer = past.scorer_of(model, ids, LAST)
+    model, ids = history.fitted(LAST)
+    scorer = history.scorer_of(model, ids, LAST)
     scorer.forget()
     start = start_of(model, Outcome(model, scorer.clock))
-    arrays = {f"scorer/{name}": array for name, array in scorer.saved(copy=False).items()}
+    arrays = {f"scorer/{name}": array for name, array in scorer.saved().items()}
     arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
 
     def fill(folder: Path) -> None:
-        write_origin(folder, Origin(state.synced, ids, past.n_learnt))
+        write_origin(folder, TrainedOn(state.synced, ids, history.n_learnt))
         write_arrays(folder / SCORER, arrays)
         shutil.move(file, folder / MODEL)
 

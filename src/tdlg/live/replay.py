@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import shutil
 import threading
@@ -19,25 +18,24 @@ from numpy.typing import NDArray
 from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError, warn
-from tdlg.live.event import ids_of_edges
+from tdlg.live.event import RECORDS_IN_WORDS, SWITCH, decode, encode, events_of, ids_of_edges, labels_of, withdrawn_by
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, Start
-from tdlg.live.records import RECORDS_IN_WORDS, SWITCH, decode, encode, events_of, labels_of, withdrawn_by
 from tdlg.live.scorer import StreamScorer
-from tdlg.live.state import LiveState, Settings
+from tdlg.live.state import LiveState, Settings, no_garbage_collection
 from tdlg.live.store import REQUEST, ArrayFile, Generation, StateDirectory, StateReader, write_arrays
 from tdlg.persist.model import load_model
 from tdlg.propagate.running import stream_clock
-from tdlg.propagate.state import Part
+from tdlg.propagate.state import PrefixedArrays
 
-__all__ = ["Origin", "Successor", "Takeover", "restored_state"]
+__all__ = ["Successor", "Takeover", "TrainedOn", "restored_state"]
 
 MODEL, ORIGIN, SCORER, ASIDE = "model.tdlg", "origin.json", "scorer.state", "set-aside.json"
 LOOK_EVERY = 1.0  # seconds, for a model that a refit left
 MOST_BEHIND = 20  # records that a new model replays before it takes over; the others while it waits
 
 
-class Origin(NamedTuple):
+class TrainedOn(NamedTuple):
     """What a model was fitted on."""
 
     sequence: int  # number of the last record of the log that it learnt from; 0 if none
@@ -52,7 +50,7 @@ def start_generation(generation: Generation, file: Path, settings: Settings, n_r
     ids = _own_ids(model, len(model.edges_))
     scorer = StreamScorer(model, ids=ids)
     scorer.forget()
-    write_state(generation, file, Origin(0, ids), LiveState(model, scorer, settings, n_recent))
+    write_state(generation, file, TrainedOn(0, ids), LiveState(model, scorer, settings, n_recent))
 
 
 def _check_nodes(edges: TemporalEdges) -> None:
@@ -67,21 +65,21 @@ def _check_nodes(edges: TemporalEdges) -> None:
             )
 
 
-def write_state(generation: Generation, file: Path, origin: Origin, state: LiveState) -> None:
+def write_state(generation: Generation, file: Path, origin: TrainedOn, state: LiveState) -> None:
     """Write a model, what it was fitted on, and its state after the last record that it learnt from."""
     shutil.copyfile(file, generation.path / MODEL)
     write_origin(generation.path, origin)
     generation.write_snapshot(origin.sequence, lambda path: write_arrays(path, state.arrays()))
 
 
-def write_origin(folder: Path, origin: Origin) -> None:
+def write_origin(folder: Path, origin: TrainedOn) -> None:
     """Write what a model was fitted on."""
     with new_file(folder / ORIGIN) as opened:
         learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
         opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
 
 
-def origin_of(generation: Generation, model: Any) -> Origin:
+def origin_of(generation: Generation, model: Any) -> TrainedOn:
     """What the model of a generation was fitted on."""
     try:
         content = decode([(generation.path / ORIGIN).read_bytes()])[0]
@@ -91,7 +89,7 @@ def origin_of(generation: Generation, model: Any) -> Origin:
         ) from error
     learnt = content["ids"]
     ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
-    return Origin(content["sequence"], ids, len(learnt))
+    return TrainedOn(content["sequence"], ids, len(learnt))
 
 
 def _own_ids(model: Any, n: int) -> list[str]:
@@ -115,7 +113,7 @@ def restored_state(
     aside = set_aside(directory)
     while True:
         state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
-        state.set_aside = aside
+        state.set_aside, state.generation = aside, directory.generation.name
         state, n_replayed, failed = _replay(state, directory, snapshot.sequence)
         if failed is None:
             return state, n_replayed
@@ -156,6 +154,7 @@ def _replay(
                         successor = Successor(new.path, aside)
                         successor.follow(directory.log, record.sequence)
                         state = successor.state_after(state)
+                        state.generation = new.name
                         directory.adopt(new)
                 else:
                     state.replay(record)
@@ -173,7 +172,7 @@ class Successor:
 
     def __init__(self, path: Path, aside: set[int]) -> None:
         self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
-        self._scorer = StreamScorer.restore(self.model, Part(arrays, "scorer/"))
+        self._scorer = StreamScorer.restore(self.model, PrefixedArrays(arrays, "scorer/"))
         per_day, n_edges = arrays["counts"].tolist()
         self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
         self.done = decode([(path / ORIGIN).read_bytes()])[0]["sequence"]
@@ -260,18 +259,6 @@ def learn_label(scorer: StreamScorer, id: Any, label: Any, time: Any) -> None:
     """Learn a label, unless it was refused when it came."""
     with suppress(TdlgError):
         scorer.label(id, label, time)
-
-
-@contextmanager
-def no_garbage_collection() -> Iterator[None]:
-    """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def fingerprint_of(file: Path) -> str:

@@ -10,14 +10,20 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from tdlg._kernels import DST, SRC
-from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, ticks_per_second, times_of
+from tdlg.clock import Duration, as_seconds, duration_in_words, is_duration, rounded_up, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
-from tdlg.live.engines import engine_of
 from tdlg.live.event import EventError, EventReader, Events
-from tdlg.propagate.state import NodeCodes, SavedArrays, StreamEvents
+from tdlg.models.bursts import BurstDetector, widths_in_ticks
+from tdlg.models.propagation import PropagationClassifier, PropagationRegressor
+from tdlg.models.surprise import SurpriseDetector
+from tdlg.propagate.bursts import RunningBursts
+from tdlg.propagate.plan import OwnColumn
+from tdlg.propagate.running import RunningColumns, Updates, stream_clock
+from tdlg.propagate.state import EventRows, NodeCodes, PrefixedArrays, SavedArrays, StreamEvents, index_of
 from tdlg.tables.ids import id_key
 
 __all__ = ["LiveScores", "StreamScorer", "UnknownEventError"]
@@ -26,7 +32,6 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 HORIZON = 2.0  # of the longest time scale, and of the longest label delay: for how long labels of an event are accepted
-FAR_AHEAD = 10.0  # horizons after its event from which on a label counts as never known
 FORGET_EVERY = 100_000  # keys or events that are added before memory is looked through
 IDS_AT_ONCE = 100_000  # that are written together
 STARTED_AT_ONCE = 16_384  # fitted edges
@@ -124,7 +129,7 @@ class StreamScorer:
         allow_missing: bool = False,
     ) -> None:
         self._set_up(model, horizon, forget_after)
-        self._reader.allow_missing = allow_missing
+        self.reader.allow_missing = allow_missing
         listed = None if ids is None else [id_key(id) for id in ids]
         if listed is not None and len(set(listed)) != len(model.edges_):
             raise ParameterError(
@@ -138,9 +143,9 @@ class StreamScorer:
         self.model = model
         self._engine = engine_of(model)
         self._running = self._engine.running
-        self._nodes = NodeCodes(model.edges_)
-        self._reader = EventReader(model, self._engine, self._nodes)
-        self._horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
+        self.nodes = NodeCodes(model.edges_)
+        self.reader = EventReader(model, self._engine, self.nodes)
+        self._horizon = self.reader.horizon = self._ticks_of("horizon", horizon, HORIZON * self._engine.longest)
         self._forget_after = self._ticks_of("forget_after", forget_after, None)
         self._rows: dict[Hashable, int] = {}  # of events that can be labelled, by id
         self._n_at_last_look = self.n_unseen = 0
@@ -173,8 +178,8 @@ class StreamScorer:
         X
             The edges: `TemporalEdges`, or a table with the columns that the model was fitted on. They see each other.
         """
-        with self._nodes.borrowed():
-            arrived = self._reader.arrived(self._reader.edges(X), keep=False)
+        with self.nodes.borrowed():
+            arrived = self.reader.arrived(self.reader.edges(X), keep=False)
             again = self._are_fitted(arrived, [None] * len(arrived.ticks))
             found = np.empty((len(again), self._engine.n_values))
             for part in (np.flatnonzero(again), np.flatnonzero(~again)):
@@ -207,14 +212,14 @@ class StreamScorer:
         self, X: Any, y: Any = None, *, label_time: Any = None, ids: Iterable[Hashable] | None = None
     ) -> LiveScores:
         """Score edges one after the other in the order of time, and absorb them; see `update` for the parameters."""
-        edges = self._reader.edges(X, y, label_time)
+        edges = self.reader.edges(X, y, label_time)
         listed: list[Hashable | None] = (
             [None] * len(edges) if ids is None else [None if id is None else id_key(id) for id in ids]
         )
         if len(listed) != len(edges):
             raise EdgesError(f"The 'ids' must have one value per edge: {len(edges):,}. Got {len(listed):,} instead.")
-        arrived = self._reader.arrived(edges)
-        labels, known = self._becoming_known(arrived.ticks, *self._reader.labels(edges))
+        arrived = self.reader.arrived(edges)
+        labels, known = self.reader.timely(arrived.ticks, *self.reader.labels(edges))
         return self._process(arrived, listed, labels, known, self._repeated(listed))
 
     # ---- events
@@ -228,51 +233,14 @@ class StreamScorer:
             Each with the fields "src", "dst" and "time", the features that the model was fitted on (null if unknown), and,
             if there are any, "id", "label" and "label_time".
         """
-        read, errors = self._reader.read(events)
-        return self._timely(read), errors
-
-    def read_all(self, events: Sequence[Any]) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
-        """As `read`, but by position what is wrong with events, and with the labels of others."""
-        read, errors, of_labels = self._reader.read_all(events)
-        return self._timely(read), errors, of_labels
-
-    def read_columns(
-        self, columns: dict[str, list[Any]]
-    ) -> tuple[Events, dict[int, EventError], dict[int, EventError]]:
-        """As `read_all` for a table that `columns_of` gave."""
-        read, errors, of_labels = self._reader.read_columns(columns)
-        return self._timely(read), errors, of_labels
-
-    def columns_of(self, edges: TemporalEdges, ids: Sequence[Any]) -> dict[str, list[Any]]:
-        """Edges as columns of plain values."""
-        return self._reader.columns(edges, ids)
-
-    def edges_of(self, X: Any, y: Any = None, label_time: Any = None) -> TemporalEdges:
-        """Edges, or a table as edges, with their labels; see `update`."""
-        return self._reader.edges(X, y, label_time)
-
-    def _timely(self, read: Events) -> Events:
-        if not read.labels:
-            return read
-        labels, known = self._becoming_known(read.ticks, read.labels, read.known)
-        return read._replace(labels=labels, known=known)
-
-    def _becoming_known(
-        self, ticks: NDArray[Any], labels: list[tuple[int, Any]], known: list[Any]
-    ) -> tuple[list[tuple[int, Any]], list[Any]]:
-        """Labels and when they become known, without those of the far future, for which memory would be held."""
-        timely = [not self._is_far_ahead(ticks[at], time) for (at, _), time in zip(labels, known, strict=True)]
-        return list(compress(labels, timely)), list(compress(known, timely))
-
-    def _is_far_ahead(self, tick: Any, known: Any) -> Any:
-        """Whether labels become known so long after their events that they count as never known."""
-        return known > tick + FAR_AHEAD * (self._horizon or np.inf)
+        return self.reader.read(events)
 
     def process(self, events: Events) -> LiveScores:
         """Score events that were read, one after the other in the order of time, and absorb them."""
         repeated = self._repeated(events.ids)
-        self.n_unseen += int(events.unseen[~repeated].sum())
-        arrived = self._reader.entered(events, ~repeated)
+        new = ~repeated
+        self.n_unseen += int(np.count_nonzero(events.unseen & new))
+        arrived = self.reader.entered(events, new)
         return self._process(arrived, events.ids, events.labels, events.known, repeated)
 
     def label(self, id: Hashable, label: Any, time: Any = None) -> None:
@@ -291,9 +259,9 @@ class StreamScorer:
             raise EdgesError("Burst scores use no labels. Leave them out.")
         row = self._row_of(id)
         rows = self._running.rows
-        known = self._running.clock if time is None else self._reader.tick_of(time)
+        known = self._running.clock if time is None else self.reader.tick_of(time)
         self._check_known(row, known, time)
-        targets = None if label is None else self._engine.targets_of(np.array([self._reader.label_of(label)]))
+        targets = None if label is None else self._engine.targets_of(np.array([self.reader.label_of(label)]))
         if rows["labels"][row, 0]:
             if (
                 targets is not None
@@ -307,7 +275,7 @@ class StreamScorer:
             self._running.absorb(self._engine.labels(np.array([row]), targets, np.array([known], self._engine.dtype)))
 
     def _check_known(self, row: int, known: Any, time: Any) -> None:
-        if self._is_far_ahead(self._running.rows["ticks"][row], known):
+        if self.reader.is_far_ahead(self._running.rows["ticks"][row], known):
             raise ParameterError(
                 f"The label would become known too long after its interaction. Got the time {time!r}: correct it, or pass "
                 "the label when it is known.",
@@ -318,9 +286,9 @@ class StreamScorer:
         """Refuse a label that `label` would refuse."""
         row = self._row_of(id)
         if time is not None:
-            self._check_known(row, self._reader.tick_of(time), time)
+            self._check_known(row, self.reader.tick_of(time), time)
         if label is not None:
-            self._reader.label_of(label)
+            self.reader.label_of(label)
 
     def withdraw(self, id: Hashable) -> None:
         """Take back an interaction that came before, and its label: sums are as if it had not been.
@@ -335,14 +303,10 @@ class StreamScorer:
         del self._rows[id_key(id)]
         running.rows.release(np.array([row]))
 
-    def label_of(self, label: Any) -> Any:
-        """A label as the model has it: 1 for "1", if 1 is a class; another value is refused."""
-        return self._reader.label_of(label)
-
     def knows(self, id: Hashable) -> bool:
         """Whether an interaction with this id came before and is not too long ago, so that it can be labelled."""
         row = self._rows.get(id_key(id))
-        return row is not None and not self._is_expired(self._running.rows["ticks"][row])
+        return row is not None and not self.is_too_old(self._running.rows["ticks"][row])
 
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
@@ -352,46 +316,25 @@ class StreamScorer:
         if label is None or not held[0]:
             return label is None and not held[0]
         try:
-            targets = self._engine.targets_of(np.array([self._reader.label_of(label)]))
+            targets = self._engine.targets_of(np.array([self.reader.label_of(label)]))
         except TdlgError:
             return False
         return bool(np.array_equal(targets[0], held[1:]))
 
-    @property
-    def features(self) -> list[str]:
-        """The features that events must have."""
-        return self._reader.features
-
-    def is_same(self, event: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
-        """Whether two events have the same source, destination, time and features, as far as the first argument has them."""
-        return self._reader.is_same(event, first)
-
-    def code_of(self, node: Any, end: int) -> int | None:
-        """The code of a source (end 0) or destination (end 1), as in the fitted edges if they have it; None if it is new."""
-        return self._nodes.find(node, end)
-
     def has_ends(self, id: Hashable, src: Any, dst: Any, tick: Any) -> bool:
         """Whether the interaction with this id, which is known, has this source, destination and time in ticks."""
         rows, row = self._running.rows, self._row_of(id)
-        ends = [self._nodes.find(src, SRC), self._nodes.find(dst, DST)]
+        ends = [self.nodes.find(src, SRC), self.nodes.find(dst, DST)]
         return rows["nodes"][row].tolist() == ends and bool(rows["ticks"][row] == tick)
-
-    def tick_of(self, time: Any) -> Any:
-        """A time as ticks of the stream: a number, microseconds since 1970 for datetimes; another value is refused."""
-        return self._reader.tick_of(time)
 
     def ticks_in(self, name: str, given: Any) -> float:
         """A duration or a number in ticks; by default the horizon. Another value is refused as parameter `name`."""
         ticks = self._ticks_of(name, given, self._horizon)
         return np.inf if ticks is None else ticks
 
-    def is_too_old(self, tick: Any) -> bool:
-        """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
-        return self._is_expired(tick)
-
     def _row_of(self, id: Hashable) -> int:
         row = self._rows.get(id_key(id), NO_ROW)
-        if row == NO_ROW or self._is_expired(self._running.rows["ticks"][row]):
+        if row == NO_ROW or self.is_too_old(self._running.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
                 f"{self._horizon_in_words()}.",
@@ -404,8 +347,8 @@ class StreamScorer:
     def _start(self, edges: TemporalEdges, ids: list[Hashable] | None) -> None:
         """Absorb the fitted edges."""
         engine, running, order = self._engine, self._running, self._fitted_order
-        whole, labelled, known = self._reader.fitted(edges)
-        labelled = labelled & ~self._is_far_ahead(whole.ticks, known)
+        whole, labelled, known = self.reader.fitted(edges)
+        labelled = labelled & ~self.reader.is_far_ahead(whole.ticks, known)
         for start in range(0, len(order), STARTED_AT_ONCE):
             part = order[start : start + STARTED_AT_ONCE]
             events, has_label = _some(whole, part), labelled[part]
@@ -430,22 +373,26 @@ class StreamScorer:
         repeated: NDArray[np.bool_],
     ) -> LiveScores:
         engine, running, events = self._engine, self._running, arrived
-        again = self._are_fitted(arrived, ids) & ~repeated
-        peeked = self._peek(_some(arrived, np.flatnonzero(again))) if again.any() else None
-        repeated = repeated | again
-        any_repeated = True in repeated.tolist()
+        again, peeked = self._are_fitted(arrived, ids), None
+        if True in again.tolist():
+            again &= ~repeated
+            peeked, repeated = self._peek(_some(arrived, np.flatnonzero(again))), repeated | again
         order: Any = slice(None)  # faster than positions, for one event
-        in_order = not any_repeated and (len(ids) < 2 or bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all()))
+        in_order = len(ids) < 2 or bool((arrived.ticks[:-1] <= arrived.ticks[1:]).all())
+        in_order = in_order and True not in repeated.tolist()
         if not in_order:
             order = np.flatnonzero(~repeated)
             order = order[np.argsort(arrived.ticks[order], kind="stable")]
             events = _some(arrived, order)
         late = np.zeros(len(ids), bool)
         if running.clock is not None:
-            late[order], late[again] = events.ticks < running.clock, arrived.ticks[again] < running.clock
-        rows = running.enter(events)
-        row_of = np.full(len(ids), NO_ROW)
-        row_of[order] = rows
+            late[order] = events.ticks < running.clock
+            if peeked is not None:
+                late[again] = arrived.ticks[again] < running.clock
+        rows = row_of = running.enter(events)
+        if not in_order:
+            row_of = np.full(len(ids), NO_ROW)
+            row_of[order] = rows
         values, columns = engine.score(events, rows, self._new_labels(row_of, labels, known), keep=True)
         self._remember(ids, row_of, rows, values, late[order])
         if not in_order:
@@ -473,9 +420,10 @@ class StreamScorer:
     def _are_fitted(self, arrived: StreamEvents, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events without an id are fitted edges, by source, destination and time."""
         found = np.zeros(len(ids), bool)
-        for k in np.flatnonzero(arrived.ticks <= self._fitted_ticks[-1]).tolist():
-            if ids[k] is None:
-                found[k] = self._is_fitted(int(arrived.src[k]), int(arrived.dst[k]), arrived.ticks[k])
+        if None in ids:
+            for k in np.flatnonzero(arrived.ticks <= self._fitted_ticks[-1]).tolist():
+                if ids[k] is None:
+                    found[k] = self._is_fitted(int(arrived.src[k]), int(arrived.dst[k]), arrived.ticks[k])
         return found
 
     def _is_fitted(self, src: int, dst: int, tick: Any) -> bool:
@@ -484,7 +432,7 @@ class StreamScorer:
         if not ((edges.src_code[rows] == src) & (edges.dst_code[rows] == dst)).any():
             return False
         ids = edges.node_ids[[src, dst]].tolist()  # whose codes may be those of other nodes by now
-        return [id_key(id) for id in ids] == [id_key(self._nodes.id_of(code)) for code in (src, dst)]
+        return [id_key(id) for id in ids] == [id_key(self.nodes.id_of(code)) for code in (src, dst)]
 
     def _repeated(self, ids: list[Hashable | None]) -> NDArray[np.bool_]:
         """Which events were there before, or earlier among these."""
@@ -494,15 +442,18 @@ class StreamScorer:
             if id is None:
                 continue
             repeated[k] = id in seen or (
-                id in self._rows and not self._is_expired(self._running.rows["ticks"][self._rows[id]])
+                id in self._rows and not self.is_too_old(self._running.rows["ticks"][self._rows[id]])
             )
             seen.add(id)
         return repeated
 
     def _new_labels(self, row_of: Positions, labels: list[tuple[int, Any]], known: list[Any]) -> Any:
         """Labels that came with the events."""
+        if not labels:
+            return None
+        row_at = row_of.tolist()
         new = [
-            (row_of[at], label, when) for (at, label), when in zip(labels, known, strict=True) if row_of[at] != NO_ROW
+            (row_at[at], label, when) for (at, label), when in zip(labels, known, strict=True) if row_at[at] != NO_ROW
         ]
         if not new:
             return None
@@ -514,7 +465,8 @@ class StreamScorer:
         self, ids: list[Hashable | None], row_of: Positions, rows: Positions, values: Floats, late: NDArray[np.bool_]
     ) -> None:
         """Keep the events that have an id, and their answers."""
-        self._running.rows["answer"][rows], self._running.rows["late"][rows] = values, late
+        at = index_of(rows)
+        self._running.rows["answer"][at], self._running.rows["late"][at] = values, late
         without = []
         for id, row in zip(ids, row_of.tolist(), strict=True):
             if row == NO_ROW:
@@ -568,7 +520,7 @@ class StreamScorer:
     @property
     def n_nodes(self) -> int:
         """The number of nodes that are remembered."""
-        return self._nodes.n_nodes
+        return self.nodes.n_nodes
 
     @property
     def nbytes(self) -> int:
@@ -582,8 +534,8 @@ class StreamScorer:
         for id in list(compress(self._rows, is_gone.tolist())):
             del self._rows[id]
         self._running.rows.release(rows[is_gone])
-        self._nodes.forget(self._running.forget(self._nodes.n_codes, self._forget_after))
-        self._reader.forget_categories()
+        self.nodes.forget(self._running.forget(self.nodes.n_codes, self._forget_after))
+        self.reader.forget_categories()
         self._n_at_last_look = self._size()
 
     def _size(self) -> int:
@@ -598,7 +550,8 @@ class StreamScorer:
         """The ticks from which on interactions can be labelled and are recognised."""
         return float("-inf") if self._horizon is None else self._running.clock - self._horizon
 
-    def _is_expired(self, tick: Any) -> bool:
+    def is_too_old(self, tick: Any) -> bool:
+        """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
         return bool(tick < self.oldest)
 
     def _horizon_in_words(self) -> str:
@@ -613,21 +566,20 @@ class StreamScorer:
             Whether to copy the arrays. True by default: otherwise they change with the next event, and are only good for
             writing them to a file at once.
         """
-        arrays = self.saved(copy=copy)
-        return {name: array() if callable(array) else array for name, array in arrays.items()}
+        arrays = self.saved()
+        return {name: array() if callable(array) else array.copy() if copy else array for name, array in arrays.items()}
 
-    def saved(self, *, copy: bool) -> dict[str, Any]:
-        """As `state`, with functions in place of arrays that take long to make; with `copy`, later events change nothing."""
+    def saved(self) -> dict[str, Any]:
+        """As `state` without copies, with functions in place of arrays that take long to make."""
         ids, rows = list(self._rows), list(self._rows.values())
         settings = {"horizon": self._horizon, "forget_after": self._forget_after, "looked_at": self._n_at_last_look}
-        settings |= {"unseen": self.n_unseen, "allow_missing": self._reader.allow_missing}
-        listed = {"nodes": self._nodes.listed(), "categories": self._reader.categories(), **settings}
-        arrays: dict[str, Any] = self._running.state()
-        if copy:
-            arrays = {name: array.copy() for name, array in arrays.items()}
-        for k in range(0, len(ids), IDS_AT_ONCE):
-            arrays[f"ids.{k // IDS_AT_ONCE}"] = partial(_as_bytes, ids[k : k + IDS_AT_ONCE])
-        return {**arrays, "listed": _as_bytes(listed), "rows_of_ids": np.array(rows, np.int64)}
+        settings |= {"unseen": self.n_unseen, "allow_missing": self.reader.allow_missing}
+        listed = {"nodes": self.nodes.listed(), "categories": self.reader.categories(), **settings}
+        some = {
+            f"ids.{k // IDS_AT_ONCE}": partial(_as_bytes, ids[k : k + IDS_AT_ONCE])
+            for k in range(0, len(ids), IDS_AT_ONCE)
+        }
+        return {**self._running.state(), **some, "listed": _as_bytes(listed), "rows_of_ids": np.array(rows, np.int64)}
 
     @classmethod
     def restore(cls, model: Any, state: SavedArrays) -> Self:
@@ -644,15 +596,16 @@ class StreamScorer:
         scorer._set_up(model, None, None)
         listed = json.loads(state["listed"].tobytes())
         scorer._running.restore(state)
-        scorer._nodes.restore(*listed["nodes"])
-        scorer._reader.restore_categories(listed["categories"])
-        ids = listed.get("ids", [])  # of an older version
+        scorer.nodes.restore(*listed["nodes"])
+        scorer.reader.restore_categories(listed["categories"])
+        ids: list[Hashable] = []
         for k in range(sum(name.startswith("ids.") for name in state)):
             ids += json.loads(state[f"ids.{k}"].tobytes())
         scorer._rows = dict(zip(ids, state["rows_of_ids"].tolist(), strict=True))
-        scorer._horizon, scorer._forget_after = listed["horizon"], listed["forget_after"]
+        scorer._horizon = scorer.reader.horizon = listed["horizon"]
+        scorer._forget_after = listed["forget_after"]
         scorer._n_at_last_look, scorer.n_unseen = listed["looked_at"], listed["unseen"]
-        scorer._reader.allow_missing = listed["allow_missing"]
+        scorer.reader.allow_missing = listed["allow_missing"]
         return scorer
 
 
@@ -670,3 +623,188 @@ def _in_place(columns: Floats, order: Positions, n: int) -> Floats:
     whole = np.full((n, columns.shape[1]), np.nan)
     whole[order] = columns
     return whole
+
+
+# ---- what computes the scores: the columns and trees of a propagation model, or how unusual events are
+
+
+def engine_of(model: Any) -> Any:
+    """What computes the scores of a model; a model that cannot be used for streams is refused."""
+    check_is_fitted(model)
+    if isinstance(detector := getattr(model, "detector_", model), BurstDetector | SurpriseDetector):
+        return _Outliers(detector)
+    if isinstance(model, PropagationClassifier | PropagationRegressor):
+        if model.setting_ == "stream":
+            return _Propagation(model)
+        raise ParameterError(
+            f"StreamScorer needs a model with the setting 'stream'. This {type(model).__name__} has the setting "
+            f"{model.setting_!r}.",
+            "Fit with setting='stream'.",
+            parameter="model",
+        )
+    raise ParameterError(
+        "StreamScorer needs a fitted PropagationClassifier, PropagationRegressor, or EdgeOutlierDetector with the method "
+        f"'any', 'burst', 'rare' or 'value'. Got {type(model).__name__} instead.",
+        parameter="model",
+    )
+
+
+class _Clocked:
+    """What all have that compute scores: the fitted edges, and ticks on the clock of the stream."""
+
+    classes: NDArray[Any] | None = None
+    own: list[OwnColumn]  # how features become numbers
+    longest: float  # the longest time scale, in ticks
+    n_values = 1  # per event
+
+    def __init__(self, edges: TemporalEdges) -> None:
+        self.edges = edges
+        self.unit, self.dtype = stream_clock(edges)
+
+    def ticks_of(self, ticks: NDArray[Any], unit: str | None) -> NDArray[Any]:
+        """Ticks of another clock on that of the stream."""
+        if (unit is None) != (self.unit is None):
+            form = "numbers" if self.unit is None else "datetimes"
+            raise EdgesError(f"The times must be {form}, like those of the fitted edges. Convert them.")
+        if unit == "ns" and self.unit == "us":
+            return ticks // 1000
+        return rounded_up(ticks, unit, self.unit, self.dtype)
+
+
+class _Propagation(_Clocked):
+    """Columns of a propagation model, which `running` carries along, scored by its trees."""
+
+    takes_labels = True
+
+    def __init__(self, model: PropagationClassifier | PropagationRegressor) -> None:
+        super().__init__(model.edges_)
+        self._model, self._features = model, model.features_
+        self.own = list(self._features.plan_.own)
+        self.classes = getattr(model, "classes_", None)
+        if self.classes is not None:
+            self.n_values = len(self.classes)
+            self._targets = dict(zip(self.classes.tolist(), self._features.plan_.class_targets, strict=True))
+        self.running = RunningColumns(self._features, self.n_values)
+        self.longest = self._longest()
+
+    def _longest(self) -> float:
+        """The longest time scale, or the longest delay of a fitted label if that is longer."""
+        widths = self._features.plan_.widths(self.unit)
+        late, edges = self._features.label_ticks_, self._features.edges_
+        if late is None:
+            return float(widths.max())
+        delay = rounded_up(late - edges.ticks, edges.time_unit, self.unit, self.dtype)[self._features.labelled_]
+        ticks = rounded_up(edges.ticks, edges.time_unit, self.unit, self.dtype)
+        within = delay[delay <= max(np.ptp(ticks), widths.max())]  # not those that never become known
+        return max(float(widths.max()), float(within.max(initial=0)))
+
+    def start(self, events: StreamEvents, rows: Positions, labels: Updates | None) -> None:
+        """Absorb the fitted edges without scoring them."""
+        self.running.columns(rows, events.own, labels, wanted=False)
+
+    def score(
+        self, events: StreamEvents, rows: Positions, labels: Updates | None, *, keep: bool
+    ) -> tuple[Floats, Floats | None]:
+        """The values, (n_events, n_values), and the columns of events in the order of time."""
+        columns = self.running.columns(rows, events.own, labels, keep=keep)
+        return self._model.values_of(columns).reshape(len(rows), self.n_values), columns
+
+    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Updates:
+        """Note the labels of events, to be absorbed."""
+        self.running.rows["known"][rows] = known
+        return self.running.labels(rows, targets, known)
+
+    def targets_of(self, labels: NDArray[Any]) -> Floats:
+        """Labels as numbers minus their prior, (n_labels, n_targets)."""
+        if self.classes is None:
+            return self._features.plan_.targets_of(labels, np.ones(len(labels), bool))
+        strange = [label for label in labels.tolist() if label not in self._targets]
+        if strange:
+            raise EdgesError(
+                f"The label {strange[0]!r} is not one of the fitted labels: {self.classes.tolist()}. Pass one of these."
+            )
+        return np.array([self._targets[label] for label in labels.tolist()])
+
+
+class _Outliers(_Clocked):
+    """Scores of a detector that continues, as in its `score_samples`; it is its own `running`."""
+
+    takes_labels = False
+
+    def __init__(self, model: BurstDetector | SurpriseDetector) -> None:
+        super().__init__(model.edges_)
+        self._model, self._plan = model, getattr(model, "plan_", None)
+        self.own, self.running = [] if self._plan is None else list(self._plan.own), self
+        fast, slow = widths_in_ticks(model, self.unit)
+        start = self.ticks_of(np.array([model.edges_.ticks.min()]), model.edges_.time_unit)[0]
+        self._bursts = RunningBursts(fast, slow, start, self.dtype, self._plan)
+        n_categories = 0 if self._plan is None else len(self._plan.given)
+        self.rows = EventRows(
+            answer=np.zeros((0, 1)),
+            late=np.zeros(0, np.bool_),
+            known=np.zeros(0, self.dtype),
+            ticks=np.zeros(0, self.dtype),
+            nodes=np.zeros((0, 2), np.int64),
+            categories=np.zeros((0, n_categories), np.int64),
+        )
+        self.longest = float(slow)
+
+    @property
+    def clock(self) -> Any:
+        return self._bursts.clock
+
+    def enter(self, events: StreamEvents) -> Positions:
+        rows = self.rows.take(len(events.ticks))
+        self.rows["ticks"][rows], self.rows["categories"][rows] = events.ticks, events.categories
+        self.rows["nodes"][rows, 0], self.rows["nodes"][rows, 1] = events.src, events.dst
+        return rows
+
+    def start(self, events: StreamEvents, rows: Positions, labels: Updates | None) -> None:
+        self.score(events, rows, labels, keep=True)
+
+    def score(
+        self, events: StreamEvents, rows: Positions, labels: Updates | None, *, keep: bool
+    ) -> tuple[Floats, Floats | None]:
+        """The scores, (n_events, 1), and how unusual events in the order of time are, for their reasons."""
+        if self._plan is None:
+            return -self._bursts.surprises(events, keep=keep)[:, np.newaxis], None
+        found = self._bursts.judged(events, self.unit, keep=keep)
+        return self._model.combined(self._model.digits_of(found))[:, np.newaxis], found.columns()
+
+    def targets_of(self, labels: NDArray[Any]) -> Floats:
+        raise EdgesError("Outlier scores use no labels. Leave them out.")
+
+    def withdraw(self, row: int) -> None:
+        """The counts stay: they fade, and no later event has been scored without it."""
+
+    def forget(self, n_codes: int, after: float | None) -> Positions:
+        return self._bursts.forget(n_codes, after, self.rows["nodes"][self.rows.in_use])
+
+    def used_categories(self, feature: int, n_codes: int) -> NDArray[np.bool_]:
+        """Which codes of a category, given by its number, are still used, (n_codes,)."""
+        used = np.zeros(1 + n_codes, bool)  # first of a missing category: keys have the codes plus 1
+        used[1 + self.rows["categories"][self.rows.in_use, feature]] = True
+        used[self._bursts.counts.category_codes(feature)] = True
+        return used[1:]
+
+    @property
+    def n_keys(self) -> int:
+        return self._bursts.counts.n
+
+    @property
+    def nbytes(self) -> int:
+        return self._bursts.counts.nbytes + self.rows.nbytes
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        rows = {f"rows.{name}": array for name, array in self.rows.state().items()}
+        counts = {f"counts.{name}": array for name, array in self._bursts.counts.state().items()}
+        whole = {} if self._bursts.whole is None else self._bursts.whole._asdict()
+        of_all = {f"all.{name}": array for name, array in whole.items()}
+        return {**rows, **counts, **of_all, "clock": np.array([self.clock], self.dtype)}
+
+    def restore(self, state: SavedArrays) -> None:
+        for name, part in (("rows.", self.rows), ("counts.", self._bursts.counts)):
+            part.restore(PrefixedArrays(state, name))
+        for name, array in ({} if self._bursts.whole is None else self._bursts.whole._asdict()).items():
+            array[:] = state[f"all.{name}"]
+        self._bursts.clock = state["clock"][0]

@@ -1,4 +1,4 @@
-"""The state that replaying the log produces: that of the scorer, recent events, alerts, and settings.
+"""The state that replaying the log produces: that of the scorer, recent events, alerts, settings; what a call would change.
 
 The same records in the same order give the same state, so a snapshot and a replay of the later records restore it. The time
 of arrival does not matter: a label that comes without a time has the stream's clock written into its record.
@@ -6,34 +6,54 @@ of arrival does not matter: a label that comes without a time has the stream's c
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import wraps
-from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
+from itertools import takewhile
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg.checks import check_choice, check_count, check_number, is_number
-from tdlg.clock import as_seconds, ticks_per_second
+from tdlg.clock import duration_in_words, ticks_per_second
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.cases import Alert, Alerts, RecentEvents, StoredEvent
-from tdlg.live.event import ROLES, EventError, Events, Fields, id_problem
+from tdlg.live.event import (
+    ALIAS,
+    EVENTS,
+    LABELS,
+    REVIEW,
+    ROLES,
+    SETTINGS,
+    TABLE,
+    WITHDRAWAL,
+    EventError,
+    Events,
+    EventTable,
+    Fields,
+    Mappings,
+    copies_of,
+    decode,
+    encode,
+    id_problem,
+    logged_events,
+    made_id,
+)
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
-from tdlg.live.records import ALIAS, EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, decode, encode, logged_events
+from tdlg.live.review import Review
 from tdlg.live.scorer import StreamScorer, UnknownEventError
-from tdlg.propagate.state import Part, SavedArrays
+from tdlg.propagate.state import PrefixedArrays, SavedArrays
 from tdlg.tables.ids import id_key
 
 __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings"]
 
 Arrays = dict[str, NDArray[Any]]
-Method = TypeVar("Method", bound=Callable[..., Any])
 
-SNAPSHOT_FORMAT = 4
+SNAPSHOT_FORMAT = 6
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = frozenset({*ROLES, ALIAS})
 
@@ -120,7 +140,8 @@ class LiveState:
     n_labels : how many events were answered, without repetitions, and how many labels were set or withdrawn. days : the
     numbers of events and alerts by the number of the day. aliases : ids that fitted edges got as events, and the ids by
     which the edges are known. is_fresh : no event has come since the directory was opened. set_aside : the records of the
-    log that could not be learnt and are left out, "sequence", "kind", "count" and "error" of each.
+    log that could not be learnt and are left out, "sequence", "kind", "count" and "error" of each. review : what people
+    did. generation : the name of the model's, which alerts keep.
     """
 
     def __init__(
@@ -129,7 +150,8 @@ class LiveState:
         self.model, self.scorer = model, scorer
         self.outcome = Outcome(model, scorer.clock)
         self.recent = RecentEvents(n_recent, model.edges_.bipartite)
-        self.alerts = Alerts()
+        self.alerts, self.review = Alerts(), Review()
+        self.generation = ""
         self.position: Any = None
         self.n_events = self.n_labels = 0
         self.days: dict[int, list[int]] = {}
@@ -149,7 +171,7 @@ class LiveState:
         if self.outcome.unit is None and isinstance(ahead, str):
             with suppress(ValueError):  # from the shell
                 ahead = float(ahead)
-        fields = Fields(settings.columns, features, self.scorer.features)
+        fields = Fields(settings.columns, features, self.scorer.reader.features)
         return Prepared(settings, fields, self.scorer.ticks_in("ahead", ahead), threshold)
 
     def prepared(self, changed: dict[str, Any]) -> Prepared:
@@ -207,7 +229,7 @@ class LiveState:
         labels = {k: (outcome.label(label), at) for (k, label), at in zip(read.labels, read.known, strict=True)}
         ticks, late, repeated = read.ticks.tolist(), scores.late.tolist(), scores.repeated.tolist()
         found, predicted = outcome.scores(scores.values).tolist(), outcome.predicted(scores.values)
-        days, threshold, answers = (read.ticks // self._day).tolist(), self._threshold, []
+        threshold, answers = self._threshold, []
         for k, (of_event, score) in enumerate(zip(map(tuple, values.tolist()), found, strict=True)):
             id, key = ids[k], read.ids[k]
             if repeated[k]:
@@ -223,9 +245,11 @@ class LiveState:
                 recent.add(event, (key, id_key(ends[0]), id_key(ends[1])))
                 self.n_events += 1
                 is_alert = label is None and score >= threshold.value  # one that comes with its label is none
+                if is_alert and self.review.snoozed:
+                    is_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
                 if is_alert:
                     self._raise_alert(event)
-                counts = self.days.setdefault(int(days[k]), [0, 0])
+                counts = self.days.setdefault(int(ticks[k] // self._day), [0, 0])
                 counts[0] += 1
                 counts[1] += is_alert
                 threshold.add(ticks[k], score)
@@ -238,7 +262,8 @@ class LiveState:
     def _raise_alert(self, event: StoredEvent) -> None:
         features = {name: value for name, value in event.content().items() if name not in NOT_FEATURES}
         content = event.id, event.src, event.dst, self.outcome.time(event.ticks), event.ticks, features, event.score
-        self.alerts.add(Alert(0, *content, columns=None if event.columns is None else event.columns.copy()))
+        columns = None if event.columns is None else event.columns.copy()
+        self.alerts.add(Alert(0, *content, model=self.generation, columns=columns))
 
     def answer_of(self, event: StoredEvent) -> Answer:
         """The answer that an event got before."""
@@ -272,7 +297,7 @@ class LiveState:
         error = self.label_error(id, label, time)
         if error is not None:
             return LabelAnswer(id, error)
-        ticks = self.scorer.tick_of(time)
+        ticks = self.scorer.reader.tick_of(time)
         if self.outcome.takes_labels:
             self.scorer.label(id, label, time)
         self.n_labels += 1
@@ -289,7 +314,7 @@ class LiveState:
             problem = id_problem(id)
             if problem is not None:
                 raise ParameterError(f"The id of an event must be {problem}.", parameter="id")
-            self.scorer.tick_of(time)
+            self.scorer.reader.tick_of(time)
             if self.outcome.takes_labels:
                 self.scorer.check_label(id, label, time)
             elif self.recent.get(id) is None and self.alerts.get(id) is None:  # whose scores use no labels
@@ -302,6 +327,21 @@ class LiveState:
         """Whether an event is known to have this label, so that nothing changes if it comes again."""
         known = self.recent.get(id) or self.alerts.get(id)
         return self.scorer.has_label(id, label) if known is None else known.label == label
+
+    # ---- reviewers
+
+    def change(self, entry: Mapping[str, Any]) -> None:
+        """Learn what a reviewer did with an alert, which was logged before."""
+        if "label" in entry:
+            self.label(entry["id"], entry["label"], entry["time"])
+        self.review.learn_change(entry, self.alerts.get(entry["id"]), self.alerts)
+
+    def act(self, actions: Sequence[Mapping[str, Any]]) -> None:
+        """Learn other actions of reviewers, which were logged before, as one record."""
+        self.review.forget_before(self.clock)
+        for action in actions:
+            until = action.get("until")
+            self.review.learn_action(action, np.inf if until is None else float(self.scorer.reader.tick_of(until)))
 
     def health(self) -> dict[str, Any]:
         """How much there is in memory."""
@@ -329,7 +369,7 @@ class LiveState:
             if isinstance(events, list):
                 self._replay_events(events, record.payload.split(b"\n")[1:])
             else:
-                read, errors, of_labels = self.scorer.read_columns(events.columns)
+                read, errors, of_labels = self.scorer.reader.read_columns(events.columns)
                 for error in (errors | of_labels).values():
                     raise EdgesError(error.in_words())
                 aliased = zip(events.columns.get(ALIAS, ()), events.ids, strict=False)
@@ -337,7 +377,17 @@ class LiveState:
                 self.process(read, events.ids, events.kept(range(len(events.ids))), aliases)
         elif record.kind == LABELS:
             for label in decode(record.payload.split(b"\n")):
-                self.label(label["id"], label["label"], label["time"])
+                if "by" in label:
+                    self.change(label)
+                else:
+                    self.label(label["id"], label["label"], label["time"])
+        elif record.kind == REVIEW:
+            actions = decode(record.payload.split(b"\n"))
+            if actions[0]["do"] == "change":  # a record is of one kind
+                for action in actions:
+                    self.change(action)
+            else:
+                self.act(actions)
         elif record.kind == SETTINGS:
             self.use(self.prepared(decode([record.payload])[0]))
         elif record.kind == WITHDRAWAL:
@@ -366,14 +416,20 @@ class LiveState:
         state.is_fresh, state.set_aside = self.is_fresh, self.set_aside
         state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
         state.n_events, state.n_labels, state.aliases = self.n_events, self.n_labels, self.aliases
+        state.review = self.review
         for alert in state.alerts:
             alert.columns = None  # those of the model before
+        state.recent.forget_columns()
         return state
 
     # ---- snapshots
 
-    def arrays(self, *, copy: bool = False) -> dict[str, Any]:
-        """The state as arrays without objects, or functions that make them; without `copy`, to be written at once."""
+    def forget_aliases(self) -> None:
+        """Forget the ids that fitted edges got as events, once these can no longer be labelled."""
+        self.aliases = {alias: id for alias, id in self.aliases.items() if self.scorer.knows(id)}
+
+    def arrays(self) -> dict[str, Any]:
+        """The state as arrays without objects, or functions that make them, to be written at once."""
         content = {
             "format": SNAPSHOT_FORMAT,
             "settings": asdict(self.settings),
@@ -382,13 +438,14 @@ class LiveState:
             "n_labels": self.n_labels,
             "days": [*self.days.items()],
             "n_recent": self.recent.capacity,
-            "aliases": [[alias, id] for alias, id in self.aliases.items() if self.scorer.knows(id)],
+            "aliases": [*self.aliases.items()],
         }
         parts: dict[str, dict[str, Any]] = {
-            "scorer": self.scorer.saved(copy=copy),
+            "scorer": self.scorer.saved(),
             "recent": self.recent.arrays(),
             "alerts": self.alerts.arrays(),
             "threshold": self._threshold.arrays(),
+            "review": self.review.arrays(),
         }
         arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
@@ -405,12 +462,13 @@ class LiveState:
                 else "Open it with the version of tdlg that wrote it, or start a new state directory.",
             )
         n_recent = n_recent or content["n_recent"]
-        scorer = StreamScorer.restore(model, Part(arrays, "scorer/"))
-        threshold = Part(arrays, "threshold/")
+        scorer = StreamScorer.restore(model, PrefixedArrays(arrays, "scorer/"))
+        threshold = PrefixedArrays(arrays, "threshold/")
         state = cls(model, scorer, Settings(**content["settings"]), n_recent, saved_start(threshold))
         state._threshold.restore(threshold)
-        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, Part(arrays, "recent/"))
-        state.alerts = Alerts.restored(Part(arrays, "alerts/"))
+        state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, PrefixedArrays(arrays, "recent/"))
+        state.alerts = Alerts.restored(PrefixedArrays(arrays, "alerts/"))
+        state.review.restore(PrefixedArrays(arrays, "review/"))
         state.position = content["position"]
         state.n_events, state.n_labels = content["n_events"], content["n_labels"]
         state.days = {day: counts for day, counts in content["days"]}
@@ -418,48 +476,287 @@ class LiveState:
         return state
 
 
-def locked(method: Method) -> Method:
-    """Let one thread at a time use a live model."""
-
-    @wraps(method)
-    def alone(self: Any, *args: Any, **options: Any) -> Any:
-        with self._lock:
-            return method(self, *args, **options)
-
-    return cast(Method, alone)
+# ---- the events or labels of one call: which are new and valid, and the answers to all; nothing is learnt here
 
 
-def check_options(
-    columns: Any,
-    keep: Any,
-    late: Any,
-    threshold: Any,
-    alerts_per_day: Any,
-    allow_missing: Any,
-    snapshot_every: Any,
-    n_recent: Any,
-) -> None:
-    """Refuse invalid options of `LiveModel.open`; None stands for an option that is not given."""
-    if columns is not None and not isinstance(columns, Mapping):
-        raise ParameterError(
-            f"The 'columns' parameter of LiveModel.open must be a mapping from roles to fields. Got {columns!r} instead.",
-            "Pass columns={'src': 'customer', 'dst': 'terminal', 'time': 'when'}, for example.",
-            parameter="columns",
-        )
-    if keep is not None:
-        as_seconds(keep)
-    if late is not None:
-        check_choice("LiveModel.open", "late", late, ("score", "refuse"))
-    if alerts_per_day is not None:
-        check_number("LiveModel.open", "alerts_per_day", alerts_per_day)
-    if threshold is not None and not (is_number(threshold) and -np.inf < threshold < np.inf):
-        raise ParameterError(f"The 'threshold' must be a number. Got {threshold!r} instead.", parameter="threshold")
-    if allow_missing not in (None, True, False):
-        raise ParameterError(
-            f"The 'allow_missing' parameter must be True or False. Got {allow_missing!r} instead.",
-            parameter="allow_missing",
-        )
-    if snapshot_every is not None:
-        check_count("LiveModel.open", "snapshot_every", snapshot_every, 1)
-    if n_recent is not None:
-        check_count("LiveModel.open", "n_recent", n_recent, 1)
+class EventBatch:
+    """The events of one call.
+
+    source : where they come from; read : those that can be scored, but for their labels; errors, of_labels : what is wrong
+    with others, and with labels, by position. Afterwards `read` has the new and valid events, at the positions `places`,
+    and `labels` those that came with events that were there before.
+    """
+
+    def __init__(
+        self,
+        state: LiveState,
+        source: Mappings | EventTable,
+        read: Events,
+        errors: dict[int, EventError],
+        of_labels: dict[int, EventError],
+    ) -> None:
+        self._state, self._source, self._read, self._given = state, source, read, list(source.ids)
+        self._answers: list[Answer | None] = [None] * len(source.ids)  # by position, as all that follows
+        self._repeats: dict[int, int] = {}  # the position of the first event with the same id in this batch
+        self._labelled: dict[int, dict[str, Any]] = {}  # labels of events that were there before
+        self._label_errors: dict[int, EventError] = {}
+        self._differing: set[int] = set()
+        self.aliases: dict[Any, Any] = {}
+        self._aliased: set[int] = set()
+        self._label_of = {k: (label, at) for (k, label), at in zip(read.labels, read.known, strict=True)}
+        self._first_of: dict[Any, int] = {}  # place of a new event by its id
+        new = self._sorted(errors, of_labels)
+        for position in [*errors]:
+            if self._is_repeated(position):
+                del errors[position]
+        self._refuse(new, errors)
+        for position, error in errors.items():
+            self._answers[position] = Answer(self._given[position], error=error)
+            self._labelled.pop(position, None)
+        new = [k for k in new if read.positions[k] not in errors]
+        if read.labels:
+            labels = sorted(self._label_of.items())
+            read = read._replace(labels=[(k, label) for k, (label, _) in labels], known=[at for _, (_, at) in labels])
+        self.read = read.some(new)
+        self.places = self.read.positions
+        self.stored = source.kept(self.places)
+        after = state.outcome.time(max([state.clock, *self.read.ticks.tolist()])) if self._labelled else None
+        self.labels = LabelBatch(state, list(self._labelled.values()), after)
+
+    def _sorted(self, errors: dict[int, EventError], of_labels: dict[int, EventError]) -> list[int]:
+        """Answer events that are recent or come twice; the places of the others."""
+        state, source, read, new = self._state, self._source, self._read, []
+        recent, scorer, aliases = state.recent.number_of, state.scorer, state.aliases
+        for k, (position, tick) in enumerate(zip(read.positions, read.ticks.tolist(), strict=True)):
+            key = read.ids[k]
+            if key is None or tick <= state.last_fitted or key in aliases:
+                key = read.ids[k] = self._identified(k, position, key, tick)
+            is_recent, has_label = key in recent, k in self._label_of or position in of_labels
+            if has_label and (is_recent or scorer.knows(key)):
+                has_label = self._take_label(position)
+                self._label_of.pop(k, None)
+                of_labels.pop(position, None)
+            if is_recent:
+                event = state.recent.get(key)
+                assert event is not None
+                self._answers[position] = state.answer_of(event)
+                self._compare(position, scorer.reader.is_same(source.content(position), event.content()))
+            elif key in self._first_of and position not in self._aliased:  # an alias is logged with its event
+                first = self._first_of[key]
+                self._repeats[position] = at = read.positions[first]
+                self._compare(position, scorer.reader.is_same(source.content(position), source.content(at)))
+                if position in of_labels:
+                    self._label_errors[position] = of_labels.pop(position)
+                elif has_label:
+                    self._label_of[first] = self._label_of.pop(k)
+                    content = source.content(position)
+                    source.change(at, label=content["label"], label_time=content.get("label_time"))
+            elif position in of_labels:
+                errors[position] = of_labels.pop(position)
+            else:
+                self._first_of[key] = k
+                new.append(k)
+        return new
+
+    def _identified(self, k: int, position: int, key: Any, tick: Any) -> Any:
+        """The id by which an event is known, as a key.
+
+        That is its own id, or one made of source, destination and time if it has none, or if a fitted edge has these: then
+        the event is that edge, and its own id is its alias.
+        """
+        state, source, aliases = self._state, self._source, self.aliases
+        if key is not None:
+            known_as = aliases.get(key, state.aliases.get(key))
+            if known_as is not None:
+                source.change(position, id=known_as)
+                return id_key(known_as)
+            if tick > state.last_fitted or state.knows(key):
+                return key
+        made = made_id(self._read.src[k], self._read.dst[k], state.outcome.time(tick))
+        if key is None:
+            source.change(position, id=made)
+            return id_key(made)
+        copies = [*takewhile(state.knows, copies_of(made))]
+        if not copies:
+            return key
+        taken = {*state.aliases.values(), *aliases.values()} if len(copies) > 1 else ()
+        edge = aliases[key] = next((copy for copy in copies if copy not in taken), made)
+        source.change(position, **{"id": edge, ALIAS: self._given[position]})
+        self._aliased.add(position)
+        return id_key(edge)
+
+    def _take_label(self, position: int) -> bool:
+        """Take the label of an event that was there before, to be learnt as one that comes later; False."""
+        content = self._source.content(position)
+        self._labelled[position] = {name: content.get(name) for name in ("id", "label")}
+        self._labelled[position]["time"] = content.get("label_time")
+        self._source.change(position, label=None, label_time=None)
+        return False
+
+    def _compare(self, position: int, is_same: bool) -> None:
+        if not is_same:
+            self._differing.add(position)
+
+    def _is_repeated(self, position: int) -> bool:
+        """Whether an event that cannot be read has a known id, so that it has the answer of the first one."""
+        content, state = self._source.content(position), self._state
+        id = content.get("id")
+        if id is None or id_problem(id) is not None:
+            return False
+        key = id_key(state.known_as(id))
+        event, first = state.recent.get(key), self._first_of.get(key)
+        if event is not None and all(content.get(name) is not None for name in ("src", "dst", "time")):
+            self._answers[position] = state.answer_of(event)
+            if content.get("label") is not None:
+                self._take_label(position)
+        elif first is not None and self._read.positions[first] < position:
+            self._repeats[position] = self._read.positions[first]
+        else:
+            return False
+        self._differing.add(position)
+        return True
+
+    def _refuse(self, new: list[int], errors: dict[int, EventError]) -> None:
+        """Refuse new events that lack a field, are too late or too far ahead; compare those that are known."""
+        state, read, scorer = self._state, self._read, self._state.scorer
+        ticks, pending = read.ticks.tolist(), scorer.pending
+        knows = {k for k in new if read.ids[k] in pending and scorer.knows(read.ids[k])}
+        for k in knows:
+            ends = read.src[k], read.dst[k], ticks[k]
+            self._compare(read.positions[k], scorer.has_ends(read.ids[k], *ends))
+        if isinstance(self._source, Mappings) and not state.settings.allow_missing:
+            fields, given = state.fields, self._source.given
+            for k in new:
+                position = read.positions[k]
+                lacking = fields.absent(given[position])
+                if lacking is not None and k not in knows:
+                    errors[position] = EventError(position, lacking[0], None, lacking[1])
+        clock, most = state.clock, state.clock + state.most_ahead
+        if all(clock <= ticks[k] <= most or k in knows for k in new):
+            return
+        unit, time_of, latest = state.outcome.unit, state.outcome.time, clock
+        free = state.tomorrow()
+        if free is None and state.is_fresh:  # numbers: nothing tells how long the model has not been used
+            free = min(ticks[k] for k in new)
+        late, too_late = state.settings.late == "refuse", "which is too late: a repetition would not be recognised"
+        for k in sorted(new, key=lambda k: ticks[k]):
+            tick, message = ticks[k], ""
+            if tick < clock and k not in knows:
+                why = too_late if scorer.is_too_old(tick) else "and late events are refused" if late else ""
+                message = why and f"It is before the latest event, {state.now()}, {why}."
+            elif tick > latest + state.most_ahead and (free is None or tick > free):
+                gap, allowed = (duration_in_words(float(x), unit) for x in (tick - latest, state.most_ahead))
+                message = (
+                    f"The time is {gap} after the latest event, {time_of(latest)}. Accepting it would make every later "
+                    "event late. If it is correct, open the live model with a larger 'ahead' (--ahead), which is "
+                    f"{allowed} now."
+                )
+            else:
+                latest = max(latest, tick)
+            if message:
+                position = read.positions[k]
+                errors[position] = EventError(position, "time", self._source.content(position)["time"], message)
+
+    def answers(self, of_new: Sequence[Answer]) -> list[Answer]:
+        """The answers to all events in their order, with the ids that they came with."""
+        for position, answer in zip(self.places, of_new, strict=True):
+            self._answers[position] = answer
+        answers = cast("list[Answer]", self._answers)
+        for position, first in self._repeats.items():
+            answers[position] = replace(answers[first], repeated=True)
+        for (position, given), found in zip(self._labelled.items(), self.labels.answers(), strict=True):
+            if found.error is not None:
+                self._label_errors[position] = _as_event_error(position, found, given)
+        for position, (answer, id) in enumerate(zip(answers, self._given, strict=True)):
+            if id is not None:
+                answer.id = id
+            answer.differs = position in self._differing and answer.error is None
+            answer.label_error = self._label_errors.get(position)
+        return answers
+
+
+class LabelBatch:
+    """Labels of earlier events that come together, each with "id", "label" and "time", by default `now`.
+
+    new : those that are valid and change something.
+    """
+
+    def __init__(self, state: LiveState, given: Sequence[dict[str, Any]], now: Any) -> None:
+        self._ids = [one["id"] for one in given]
+        self._answers: dict[int, LabelAnswer] = {}  # by the position of the label
+        self._at: list[int] = []  # position of each new label
+        self.new: list[dict[str, Any]] = []
+        latest: dict[Any, Any] = {}
+        for position, one in enumerate(given):
+            label, time = state.outcome.label(one["label"]), now if one["time"] is None else one["time"]
+            id = state.known_as(one["id"])
+            error = state.label_error(id, label, time)
+            if error is not None:
+                self._answers[position] = LabelAnswer(one["id"], error)
+                continue
+            key = id_key(id)
+            is_there = latest[key] == label if key in latest else state.has_label(id, label)
+            latest[key] = label
+            if not is_there:
+                self._at.append(position)
+                self.new.append({"id": id, "label": label, "time": time})
+
+    def learn(self, state: LiveState) -> None:
+        """Learn the new labels, which were logged before."""
+        for position, one in zip(self._at, self.new, strict=True):
+            self._answers[position] = replace(state.label(one["id"], one["label"], one["time"]), id=self._ids[position])
+
+    def answers(self) -> list[LabelAnswer]:
+        """The answers to all labels in their order."""
+        return [self._answers.get(position, LabelAnswer(id)) for position, id in enumerate(self._ids)]
+
+
+def rows_in_order(state: LiveState, edges: TemporalEdges, ids: Sequence[Any]) -> NDArray[np.int64]:
+    """The rows of a table by time, those that came before and are labelled apart.
+
+    They are first if it is given when the labels became known, so that all new rows see them, else last: they become known
+    after the new rows.
+    """
+    order = np.argsort(edges.ticks, kind="stable")
+    if edges.label is None or not edges.labelled.any():
+        return order
+    known = np.zeros(len(ids), bool)
+    for row in np.flatnonzero(edges.labelled).tolist():
+        key = id_key(ids[row])
+        if key in state.scorer.pending or key in state.recent.number_of or key in state.aliases:
+            known[row] = state.knows(key)
+    return order[np.argsort(known[order] == (edges.label_time is None), kind="stable")]
+
+
+def to_withdraw(state: LiveState, ids: Sequence[Any]) -> tuple[list[LabelAnswer], list[Any]]:
+    """The answers to ids of events that are to be withdrawn, and the ids by which those that are known are known."""
+    answers, known = [], {}
+    for given in ids:
+        id = state.known_as(given)
+        is_known = state.knows(given) and id not in known
+        error = None if is_known else UnknownEventError(f"There is no event with the id {given!r}.", parameter="id")
+        answers.append(LabelAnswer(given, error))
+        if is_known:
+            known[id] = True
+    return answers, list(known)
+
+
+def _as_event_error(position: int, answer: LabelAnswer, given: dict[str, Any]) -> EventError:
+    """The error of a label as that of the event that it came with."""
+    assert answer.error is not None
+    if isinstance(answer.error, UnknownEventError):
+        return EventError(position, "id", answer.id, str(answer.error))
+    name = "time" if answer.error.parameter == "time" else "label"
+    return EventError(position, "label_time" if name == "time" else name, given[name], str(answer.error))
+
+
+class no_garbage_collection:  # noqa: N801
+    """Do not look for garbage while many objects are made that stay: it would take a tenth of the time."""
+
+    def __enter__(self) -> None:
+        self._was_on = gc.isenabled()
+        gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        if self._was_on:
+            gc.enable()

@@ -14,15 +14,19 @@ snapshot and a replay lead to the present.
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import gc
 import json
 import os
 import re
 import shutil
+import signal
 import sys
 import time
+import warnings
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -46,14 +50,16 @@ __all__ = [
     "Snapshot",
     "StateDirectory",
     "StateReader",
-    "array_steps",
     "write_arrays",
 ]
 
 DIRECTORY_FORMAT = 2
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
-AT_ONCE = 1 << 22  # bytes that are written or summed in one step
+AT_ONCE = 1 << 22  # bytes that are summed together
+FORKS = sys.platform == "linux"  # where memory is copied page by page, once it changes
+MOST_FILES = 1 << 16  # that a process has open
+PR_SET_PDEATHSIG = 1
 MANIFEST = "state.json"
 REQUEST = "request"  # folder with a new model that a refit beside the writing process has made
 GENERATION = re.compile(r"generation-([0-9]{4,})")
@@ -113,32 +119,30 @@ class Generation:
 
         The manifest is to be written afterwards. If a whole snapshot of this record exists, it is returned instead.
         """
-        for _ in self.snapshot_steps(sequence, write):
-            pass
-        return next(snapshot for snapshot in self.listed if snapshot.sequence == sequence)
+        found = next((one for one in self.listed if one.sequence == sequence and one.is_whole()), None)
+        return found or self.add(self.put_snapshot(sequence, write))
 
-    def snapshot_steps(self, sequence: int, write: Callable[[Path], object]) -> Iterator[None]:
-        """The same in steps, if `write` returns an iterator."""
-        if any(snapshot.sequence == sequence and snapshot.is_whole() for snapshot in self.listed):
-            return
+    def put_snapshot(self, sequence: int, write: Callable[[Path], object]) -> Snapshot:
+        """Write a snapshot that is not listed yet; see `add`."""
         with _clear_errors(self.path, "the snapshot"):
             draft = draft_of(self.path / "snapshot")
             try:
-                steps = write(draft)
-                if isinstance(steps, Iterator):
-                    yield from steps
-                    crc = yield from _crc_steps(draft)
-                else:
-                    crc = _crc_of(draft)
+                write(draft)
+                crc = _crc_of(draft)
                 path = self.path / f"snapshot-{sequence:020}-{crc:08x}.state"
                 put_in_place(draft, path)
-                found = path.stat()
-                _CHECKED[path] = (found.st_size, found.st_mtime_ns), True
             finally:
                 with suppress(OSError):
                     draft.unlink()
-            kept = [snapshot for snapshot in self.listed if snapshot.sequence != sequence]
-            self.listed[:] = sorted([Snapshot(path, sequence, crc), *kept], key=lambda one: -one.sequence)
+        return Snapshot(path, sequence, crc)
+
+    def add(self, snapshot: Snapshot) -> Snapshot:
+        """List a snapshot that was just written."""
+        found = snapshot.path.stat()
+        _CHECKED[snapshot.path] = (found.st_size, found.st_mtime_ns), True
+        kept = [one for one in self.listed if one.sequence != snapshot.sequence]
+        self.listed[:] = sorted([snapshot, *kept], key=lambda one: -one.sequence)
+        return snapshot
 
     def needed_after(self) -> int:
         """Sequence number after which the log is needed, even if the newest snapshot is damaged later; 0 without any."""
@@ -165,6 +169,7 @@ class StateDirectory:
         self.folder = as_path(folder).absolute()
         self._clock = clock
         self._adopted: Generation | None = None
+        self._child: ForkedWriter | None = None
         is_new = _is_new(self.folder, can_be=fill is not None and fingerprint is not None)
         with _clear_errors(self.folder, "the state directory"):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -273,6 +278,7 @@ class StateDirectory:
     def close(self) -> None:
         """Sync and close the log, and release the lock. A closed directory can be closed again."""
         try:
+            self.stop_writing()
             if hasattr(self, "log"):
                 self.log.close()
         finally:
@@ -289,20 +295,48 @@ class StateDirectory:
 
         The newest two that are whole are kept. If a whole one of this record exists, it is returned instead.
         """
-        for _ in self.snapshot_steps(sequence, write):
-            pass
-        return next(snapshot for snapshot in self.generation.listed if snapshot.sequence == sequence)
+        generation = self._for_snapshot(sequence)
+        before = [*generation.listed]
+        written = generation.write_snapshot(sequence, write)
+        self._list(generation, before)
+        return written
 
-    def snapshot_steps(self, sequence: int, write: Callable[[Path], object]) -> Iterator[None]:
-        """The same in steps, if `write` returns an iterator."""
+    def begin_snapshot(self, sequence: int, write: Callable[[Path], object]) -> Callable[[], bool]:
+        """Let a forked process write a snapshot of what is in memory now.
+
+        Returns a function that is to be called now and then: it lists the snapshot once it is written, and says whether
+        that is done.
+        """
+        generation = self._for_snapshot(sequence)
+        child = self._child = ForkedWriter(lambda: generation.put_snapshot(sequence, write))
+
+        def is_done() -> bool:
+            if not child.is_over():
+                return False
+            self._child, before = None, [*generation.listed]
+            generation.add(Snapshot(child.path(), sequence, int(child.path().stem[-8:], 16)))
+            self._list(generation, before)
+            return True
+
+        return is_done
+
+    def stop_writing(self) -> None:
+        """End the process that writes a snapshot, if there is one; what it wrote is removed."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None
+            self._remove_unfinished()
+
+    def _for_snapshot(self, sequence: int) -> Generation:
         if sequence > self.log.synced:
             raise ParameterError(
                 f"A snapshot needs synced records. Got {sequence=}; the last is {self.log.synced}.",
                 parameter="sequence",
             )
-        generation = self._adopted or self.generation
-        before = [*generation.listed]
-        yield from generation.snapshot_steps(sequence, write)
+        return self._adopted or self.generation
+
+    def _list(self, generation: Generation, before: list[Snapshot]) -> None:
+        """Write the manifest with a new snapshot, remove those that are not needed, and go on in a new segment."""
         generation.listed[:] = islice(generation.whole_snapshots(), KEPT_SNAPSHOTS)
         new = [snapshot for snapshot in generation.listed if snapshot not in before]
         with _clear_errors(generation.path, "the snapshot"):
@@ -483,15 +517,16 @@ class StateReader:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a state directory, if this version can read it; that of format 1 is made from its files."""
+    """The manifest of a state directory, if this version can read it."""
     manifest = _read_json(folder / MANIFEST)
-    if manifest.get("format") == 1 and (folder / "current").exists():
-        return manifest | _of_format_1(folder)
-    if manifest.get("format") != DIRECTORY_FORMAT:
+    made, version = manifest.get("format"), manifest.get("tdlg")
+    if made != DIRECTORY_FORMAT:
+        is_older = isinstance(made, int) and made < DIRECTORY_FORMAT
+        way_out = f"Open it with tdlg {version}" if is_older else f"Install tdlg {version} or newer"
         raise StateError(
-            f"The state directory {str(folder)!r} has the format {manifest.get('format')!r} of tdlg"
-            f" {manifest.get('tdlg')}; tdlg {__version__} reads format {DIRECTORY_FORMAT}.",
-            f"Install tdlg {manifest.get('tdlg')} or newer, or pass another state directory.",
+            f"The state directory {str(folder)!r} has the format {made!r} of tdlg {version}; "
+            f"tdlg {__version__} reads format {DIRECTORY_FORMAT}.",
+            f"{way_out}, or pass another state directory.",
         )
     return manifest
 
@@ -505,17 +540,6 @@ def generations_of(folder: Path, manifest: Mapping[str, Any]) -> dict[str, Gener
         if path.is_dir():
             found[name] = Generation(path, of["model"], of["created"], [Snapshot(p, n, crc) for n, crc, p in names])
     return found
-
-
-def _of_format_1(folder: Path) -> dict[str, Any]:
-    """What the manifest of an older directory would have; it is written with the next snapshot."""
-    generations = {}
-    for path in folder.glob("generation-*/generation.json"):
-        found = [SNAPSHOT.fullmatch(name) for name in os.listdir(path.parent)]
-        snapshots = sorted(((int(one[1]), int(one[2], 16)) for one in found if one), reverse=True)
-        generations[path.parent.name] = {**_read_json(path), "snapshots": snapshots}
-    active = (folder / "current").read_text(encoding="utf-8", errors="replace").split()
-    return {"format": DIRECTORY_FORMAT, "active": active, "generations": generations}
 
 
 def _is_new(folder: Path, can_be: bool) -> bool:
@@ -547,20 +571,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _crc_of(path: Path) -> int:
-    steps = _crc_steps(path)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return int(end.value)
-
-
-def _crc_steps(path: Path) -> Generator[None, None, int]:
     crc = 0
     with open(path, "rb") as file:
         while chunk := file.read(AT_ONCE):
             crc = zlib.crc32(chunk, crc)
-            yield
     return crc
 
 
@@ -641,30 +655,83 @@ else:
     os.register_at_fork(after_in_child=_release_in_child)  # closing a copy of the descriptor does not unlock the file
 
 
+# ---- snapshots beside the process that learns
+
+
+class ForkedWriter:
+    """A forked process that writes a file from the memory as it is now; it gives nothing back but the path, or an error.
+
+    It uses nothing but its copy of the memory and the file: no lock, socket or other file of this process, no other thread.
+    It ends with this process.
+    """
+
+    def __init__(self, write: Callable[[], Snapshot]) -> None:
+        self._answer, answer = os.pipe()
+        parent, self._prctl = os.getpid(), ctypes.CDLL(None).prctl
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that there are threads, none of which is needed
+            try:
+                self._process = os.fork()
+                if self._process == 0:
+                    self._run(write, answer, parent)
+            except OSError:
+                os.close(self._answer)
+                raise
+            finally:
+                os.close(answer)
+
+    def _run(self, write: Callable[[], Snapshot], answer: int, parent: int) -> None:
+        """In the forked process, which ends here."""
+        try:
+            gc.disable()
+            self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            os.closerange(3, answer)
+            os.closerange(answer + 1, MOST_FILES)
+            said = str(write().path) if os.getppid() == parent else ""
+        except BaseException as error:
+            said = f"!{error}"
+        with suppress(BaseException):
+            os.write(answer, said.encode(errors="replace"))
+        os._exit(0)
+
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return os.waitpid(self._process, os.WNOHANG)[0] != 0
+
+    def path(self) -> Path:
+        """The path of the file, after the end; or the error."""
+        if self._answer >= 0:
+            with open(self._answer, "rb") as file:
+                self._said, self._answer = file.read().decode(), -1
+        if self._said[:1] in ("", "!"):
+            raise StateError(self._said[1:] or "The process that wrote the snapshot was ended.")
+        return Path(self._said)
+
+    def stop(self) -> None:
+        """End it."""
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+        os.close(self._answer)
+
+
 # ---- arrays in a file
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays without objects, one after the other, then where each is; see `array_steps`."""
-    for _ in array_steps(path, arrays):
-        pass
+    """Write arrays without objects, one after the other, then where each is.
 
-
-def array_steps(path: Path, arrays: Mapping[str, Any]) -> Iterator[None]:
-    """The same in synced steps of a few megabytes. A function stands for an array that is made when its turn comes."""
+    A function stands for an array that is made when its turn comes.
+    """
     places, at = {}, 0
     with open(path, "wb") as file:
         for name, given in arrays.items():
             array = np.asarray(given() if callable(given) else given)
             data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             places[name] = array.dtype.str, array.shape, at
-            at += len(data)
-            for start in range(0, len(data), AT_ONCE):
-                file.write(data[start : start + AT_ONCE])
-                if len(data) > AT_ONCE:
-                    file.flush()
-                    os.fsync(file.fileno())
-                yield
+            at += file.write(data)
         file.write(json.dumps(places).encode() + b"%020d" % at)
 
 
@@ -673,26 +740,19 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._places: Any = None
         with open(path, "rb") as file:
-            if file.read(2) == b"PK":  # of an older version
-                self._arrays = np.load(path)
-                return
             end = file.seek(-20, os.SEEK_END)
             start = int(file.read(20))
             file.seek(start)
             self._places = json.loads(file.read(end - start))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        if self._places is None:
-            array: NDArray[Any] = self._arrays[name]
-            return array
         kind, shape, start = self._places[name]
         dtype, n = np.dtype(kind), int(np.prod(shape))
         return np.fromfile(self._path, dtype, n, offset=start).reshape(shape)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays if self._places is None else self._places)
+        return iter(self._places)
 
     def __len__(self) -> int:
-        return len(self._arrays if self._places is None else self._places)
+        return len(self._places)

@@ -1,4 +1,4 @@
-"""Edges larger than memory: `fill` of PropagationClassifier and BurstDetector, and which way a table goes."""
+"""Edges larger than memory: `fill` of PropagationClassifier and BurstDetector, and what they take."""
 
 from __future__ import annotations
 
@@ -36,52 +36,27 @@ from tdlg.engines.buckets import (
 )
 from tdlg.engines.executors import run_all
 from tdlg.engines.files import exists, is_remote, read_split, reading, write_split, write_whole
-from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, Limits, record_memory
-from tdlg.engines.summary import Clock, LabelCodes, Summary, summarise
-from tdlg.engines.table import Block, ScannedEdges
+from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, MemoryLimits, record_memory
+from tdlg.engines.table import Block, LabelCodes, ScannedEdges, Summary, TableClock, summarise_table
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.positive import positive_by_counts
 from tdlg.linegraph.decay import Decay, time_spread
 from tdlg.linegraph.match import NODE_MATCHES
-from tdlg.memory import LEARNING, in_bytes, most_learnt
-from tdlg.models import propagation
-from tdlg.models.outliers import burst_widths, rare_surprise
-from tdlg.models.training import TrainingRows, Windows
+from tdlg.memory import most_learnt
+from tdlg.models.training import TrainingRows, TrainingWindows
 from tdlg.persist.model import load_model, save_model
 from tdlg.propagate.bursts import KEYS
 from tdlg.propagate.features import PropagationFeatures, check_features, class_targets, useful_matches
 from tdlg.propagate.plan import ColumnPlan, OwnColumn, fit_own, plan_decays, scales_between
 from tdlg.tables.labels import LabelRule, plain_classes
+from tdlg.tables.text import SCORE_DIGITS
 
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_IN_MEMORY = 10_000_000  # rows: at twice as many, similarity features make memory take 1.6 times the time of disk
-MOST_CLASSES = 1000
-DIGITS = 6  # of probabilities and scores
+CLASSES_TO_FILL = 1000
 MOST_SCALES, USUAL_SCALES = 6, 5  # for estimates, before the time scales are known
 START_BYTES, WRITE_BYTES = 4.5e8, 6e8  # of the process before the first step, and of what is written at once
-
-
-# ---- which way a table goes
-
-
-def why_on_disk(n_rows: int, *, two_ends: bool | None = None) -> str | None:
-    """Why a table of this number of rows is worked on on disk; None if it goes through memory.
-
-    In memory, the similarity features (`two_ends`) are used too. This is done if the table needs at most half of the free
-    memory and has at most 10 million rows; where these features are asked for, wherever it is possible.
-    """
-    from tdlg.memory import free_bytes
-
-    need, free = LEARNING.bytes(n_rows), free_bytes()
-    most, share = (propagation.MOST_TWO_ENDS, 1.0) if two_ends else (MOST_IN_MEMORY, 0.5)
-    if n_rows > most:
-        return f"{n_rows:,} rows are more than {most:,}"
-    if need > share * free:
-        of_free = f"{'' if two_ends else 'half of '}the {in_bytes(free)} that are free"
-        return f"{n_rows:,} rows would need about {in_bytes(need)} of memory, more than {of_free}"
-    return None
 
 
 class FileNeeds(NamedTuple):
@@ -97,7 +72,7 @@ class FileNeeds(NamedTuple):
     disk: int
 
     @classmethod
-    def of(cls, plan: BucketPlan, form: RecordForm, n_missing: int, n_known: int, limits: Limits) -> Self:
+    def of(cls, plan: BucketPlan, form: RecordForm, n_missing: int, n_known: int, limits: MemoryLimits) -> Self:
         """The needs of these columns, where n_known rows can be learnt from and n_missing rows are scored."""
         n_rows, of_plan = form.n_rows, plan.plan
         n_columns = sum(map(plan.n_columns, plan.matches))
@@ -126,7 +101,9 @@ class FileNeeds(NamedTuple):
         return cls(n_learnt, record_bytes, min(START_BYTES + max(steps), limits.memory), disk)
 
 
-def needs_of_file(table: ScannedEdges, seen: Summary, n_missing: int, n_classes: int, limits: Limits) -> FileNeeds:
+def needs_of_file(
+    table: ScannedEdges, seen: Summary, n_missing: int, n_classes: int, limits: MemoryLimits
+) -> FileNeeds:
     """What `PropagationClassifier.fill` takes; features and ids are looked at in the first rows."""
     edges = table.read(table.blocks(limits.block(table.n_rows, len(table.features)))[0])
     shared = not table.bipartite and bool(np.isin(edges.src, edges.dst).any())
@@ -152,14 +129,14 @@ class FileSetup:
     """
 
     table: ScannedEdges
-    clock: Clock
+    clock: TableClock
     late: bool
     labels: LabelCodes
     classes: NDArray[Any]
     counts: NDArray[np.int64]
     rows_to_score: NDArray[np.int64]
     n_to_score: NDArray[np.float64]
-    windows: Windows
+    windows: TrainingWindows
     own: tuple[OwnColumn, ...]
     spread: float
 
@@ -225,9 +202,9 @@ def _check_classes(table: ScannedEdges, classes: NDArray[Any], n_missing: int) -
         )
     if len(classes) == 0:
         raise EdgesError("All labels are missing: there is nothing to learn from. Pass the labels of some edges.")
-    if len(classes) > MOST_CLASSES:
+    if len(classes) > CLASSES_TO_FILL:
         raise EdgesError(
-            f"The column {name!r} has {len(classes):,} different labels, more than {MOST_CLASSES:,}. Make groups of them."
+            f"The column {name!r} has {len(classes):,} different labels, more than {CLASSES_TO_FILL:,}. Make groups of them."
         )
     if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
         some = classes[classes != np.floor(classes)][0]
@@ -286,7 +263,7 @@ def fill_labels(
     **of_run: Any,
 ) -> Filled:
     """All steps of `PropagationClassifier.fill`."""
-    _check_model(model)
+    _check_fillable(model)
     _check_scanned(table)
     if "label" not in table.roles:
         raise ParameterError(
@@ -299,7 +276,7 @@ def fill_labels(
     model = clone(model).set_params(random_state=seed)
     with FileRun.opened(table, output, n_threads=model.n_threads, **of_run) as run:
         run.progress("reading")
-        summary = summarise(run.engine, table, run.blocks)
+        summary = summarise_table(run.engine, table, run.blocks)
         values = list(summary.labels)
         if classes is None and table.rule != LabelRule(column=table.rule.column):
             classes = table.rule.classes
@@ -313,7 +290,7 @@ def fill_labels(
         every = [(match, bucket) for match in plan.matches for bucket in range(buckets.n_buckets)]
         tasks = [ColumnsTask(plan, buckets, files, *one) for one in every]
         map_buckets(run.engine, make_columns, tasks, run.progress("making columns"))
-        _fit(run, setup, model, plan, buckets, files)
+        _fit_trees(run, setup, model, plan, buckets, files)
         scores = _score(run, model, plan, buckets, files)
         given = chosen if positive is None else positive
         place = positive_by_counts(setup.classes, setup.counts.tolist(), given)
@@ -334,11 +311,10 @@ def _check_scanned(table: Any) -> None:
         )
 
 
-def _check_model(model: Any) -> None:
+def _check_fillable(model: Any) -> None:
     if model.two_ends is True:
         raise ParameterError(
-            "The columns about both ends of an edge together need all edges in memory at once, and a file is worked on in "
-            "buckets.",
+            "Similarity features need all edges in memory at once, and a file is worked on in buckets.",
             "Leave out two_ends=.",
             parameter="two_ends",
         )
@@ -377,7 +353,7 @@ def _plan(run: FileRun, setup: FileSetup, model: Any, buckets: Buckets) -> tuple
     return plan, needs, run.checked(buckets, needs.record_bytes)
 
 
-def _bounds(limits: Limits, setup: FileSetup, plan: BucketPlan) -> tuple[int, ...]:
+def _bounds(limits: MemoryLimits, setup: FileSetup, plan: BucketPlan) -> tuple[int, ...]:
     """Rows at which ranges begin, with about as many rows to score as are scored at once."""
     most = limits.scored_rows(setup.n_missing, sum(map(plan.n_columns, plan.matches)))
     cuts = np.searchsorted(setup.n_to_score, np.arange(most, setup.n_to_score[-1], most))
@@ -385,7 +361,9 @@ def _bounds(limits: Limits, setup: FileSetup, plan: BucketPlan) -> tuple[int, ..
     return (0, *inner[inner > 0].tolist(), setup.table.n_rows)
 
 
-def _fit(run: FileRun, setup: FileSetup, model: Any, plan: BucketPlan, buckets: Buckets, files: ColumnFiles) -> None:
+def _fit_trees(
+    run: FileRun, setup: FileSetup, model: Any, plan: BucketPlan, buckets: Buckets, files: ColumnFiles
+) -> None:
     """Fit the trees on the samples."""
     n_ranges = len(files.bounds) - 1
     places = range(n_ranges, n_ranges + len(plan.samples))
@@ -505,7 +483,7 @@ class _ClassAnswers:
         where = pl.Series(place, dtype=pl.Int64).set(pl.Series(place < 0), None)
         return [
             pl.Series(list(self.classes)).gather(pl.Series(best, dtype=pl.UInt32)).gather(where),
-            pl.Series(shown, dtype=pl.Float64).round_sig_figs(DIGITS).gather(where),
+            pl.Series(shown, dtype=pl.Float64).round_sig_figs(SCORE_DIGITS).gather(where),
         ]
 
 
@@ -537,6 +515,8 @@ class FilledBursts:
 
 def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) -> FilledBursts:
     """All steps of `BurstDetector.fill`."""
+    from tdlg.models.bursts import burst_widths, rare_surprise
+
     _check_scanned(table)
     if detector.contamination != "auto":
         raise ParameterError(
@@ -546,10 +526,10 @@ def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) 
         )
     with FileRun.opened(table, output, n_threads=detector.n_threads, **of_run) as run:
         run.progress("reading")
-        summary = summarise(run.engine, table, run.blocks)
+        summary = summarise_table(run.engine, table, run.blocks)
         clock = summary.clock
         spread = time_spread(clock.ticks(summary.kept(table)))
-        decays = burst_widths(detector.fast, detector.slow, spread, clock.unit)
+        decays = burst_widths(detector.fast, detector.slow, spread, table.n_rows, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
         run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         n_bytes = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)
@@ -581,4 +561,4 @@ class _BurstAnswers:
 
         n = block.stop - block.start
         scores = self.values.largest(block.start, n) if n else np.zeros(0)
-        return [pl.Series(scores).round_sig_figs(DIGITS), pl.Series((scores > self.threshold).astype(np.int64))]
+        return [pl.Series(scores).round_sig_figs(SCORE_DIGITS), pl.Series((scores > self.threshold).astype(np.int64))]

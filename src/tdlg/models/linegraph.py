@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
@@ -24,13 +24,15 @@ from tdlg.estimator import (
     Scored,
     all_or_nothing,
     check_graph,
+    check_shapes,
     check_target,
     fitted_graph,
     known_labels,
 )
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
-from tdlg.models.solver import Point, logistic_regression
+from tdlg.models.solver import Point, solve_logistic
+from tdlg.models.training import check_two_classes, checked_weight
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,15 +146,15 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         check_target(self, X, y)
         self._check()
         edges = self._edges(X, reset=True)
-        labels, known, values = _known(edges, y)
+        labels, known, values = _known_classes(edges, y)
         target = self._targets(known, values)
-        given = _checked_weight(sample_weight, known)
+        given = _weights_of_known(sample_weight, known)
         start = self._warm_point(edges, target)
         self.decay_ = self._choose_decay(edges, labels, given).freeze(edges)
         self.edges_, self.labels_ = edges, labels
         weight = given.copy()
         weight[known] *= self._class_weights(values, given[known])
-        solution = logistic_regression(
+        solution = solve_logistic(
             fitted_graph(self, edges),
             target,
             weight,
@@ -236,7 +238,7 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Set `classes_`; return 0/1 targets, shape (n_edges,) for two classes, else (n_edges, n_classes)."""
         check_classification_targets(values)
         self.classes_, codes = np.unique(values, return_inverse=True)
-        self._check_two_classes()
+        check_two_classes(self)
         target = np.zeros((len(known), len(self.classes_)))
         target[np.flatnonzero(known), codes] = 1.0
         return target[:, 1] if len(self.classes_) == 2 else target
@@ -257,9 +259,10 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         check_number(owner, "tol", self.tol)
         check_count(owner, "max_iter", self.max_iter, 1)
 
-    def _fitted_shapes(self) -> dict[str, tuple[int, ...]]:
-        n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
-        return {"coef_": (n_outputs, len(self.edges_)), "intercept_": (n_outputs,)}
+    def _check_loaded(self) -> None:
+        if "edges_" in vars(self):
+            n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
+            check_shapes(self, coef_=(n_outputs, len(self.edges_)), intercept_=(n_outputs,))
 
     def _warm_point(self, edges: TemporalEdges, target: NDArray[np.float64]) -> Point | None:
         """The last solution, if there is one of the right shape."""
@@ -332,7 +335,7 @@ def _refuse_label_time(label_time: Any) -> None:
         )
 
 
-def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
+def _known_classes(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
     """All labels, the mask of known labels, and the known labels; missing labels do not change the type of the others."""
     labels, known, values = known_labels(edges, y)
     if not known.any():
@@ -343,13 +346,12 @@ def _known(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_
     return labels, known, values
 
 
-def _checked_weight(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _weights_of_known(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.float64]:
     """How much each edge counts; those of unknown label not at all."""
-    weight = np.where(known, _check_sample_weight(sample_weight, known, dtype=np.float64), 0.0)
-    if weight.min() < 0 or not weight.any():
+    weight = np.where(known, checked_weight(sample_weight, known), 0.0)
+    if not weight.any():
         raise ParameterError(
-            f"The 'sample_weight' must be at least 0, and above 0 for some edges of known label. "
-            f"Got values from {weight.min():g} to {weight.max():g} there.",
+            "The 'sample_weight' is 0 for all edges of known label. Pass weights above 0 for some of them.",
             parameter="sample_weight",
         )
     return weight

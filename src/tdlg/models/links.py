@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from tdlg._kernels import COUNT_UNIT, LEAST_SUM
 from tdlg.checks import as_generator, check_choice, check_count, check_number
@@ -25,10 +26,10 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.linegraph.operator import LineGraph
-from tdlg.memory import default_threads
+from tdlg.memory import default_threads, fitting_threads
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.pairs import best_pairs, candidate_edges
-from tdlg.models.training import boosting_settings, linear_member
+from tdlg.models.training import boosting_settings, fit_linear
 from tdlg.propagate.match import decayed_sums
 from tdlg.sampling.index import concatenate_edges, edge_index
 from tdlg.sampling.negatives import shuffled_edges
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-LINK_METHODS = ("propagation", "rows")
+LINK_METHODS = ("propagation", "linegraph")
 SCALES = (0.001, 0.01, 0.1, 1.0, 10.0)  # in standard deviations of the times
 WINDOW = 1 / 19  # share of the time span, at its end, that the model of the future is trained on
 FOLDS = 5  # the columns of an edge are made from the edges of the other folds
@@ -60,13 +61,13 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         candidate, for each match and five time scales. Candidates earlier than the last fitted edge are scored by boosted
         trees on the edges before and after them; later candidates by logistic regression on the edges before them, which
         is trained on the last part of the fitted edges.
-        "rows", the paper's method: logistic regression on a candidate's proximities to the fitted and shuffled edges. Its
-        score is a sum over the two nodes: it shows whether both nodes are active at that time, but not whether two active
-        nodes belong together, nor in which direction.
+        "linegraph", the paper's method: logistic regression on a candidate's proximities to the fitted and shuffled edges.
+        Its score is a sum over the two nodes: it shows whether both nodes are active at that time, but not whether two
+        active nodes belong together, nor in which direction.
     decay
-        For "rows", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice.
+        For "linegraph", how proximity fades with time. By default `Gaussian(relative=0.1)`, the paper's choice.
     C
-        For "rows", the inverse strength of the penalty. Default 1.
+        For "linegraph", the inverse strength of the penalty. Default 1.
     n_threads
         Number of threads. By default all cores are used.
     random_state
@@ -77,8 +78,8 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
     edges_
         The edges given to `fit`.
     decay_, model_
-        For "rows", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the shuffled
-        edges.
+        For "linegraph", the decay with its bandwidth fixed, and the `LineGraphClassifier` fitted on the real and the
+        shuffled edges.
     link_model_
         For "propagation", the real and the sampled edges, which of them are real, the decays, and the two fitted
         estimators.
@@ -107,7 +108,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     def __init__(
         self,
-        method: Literal["propagation", "rows"] = "propagation",
+        method: Literal["propagation", "linegraph"] = "propagation",
         *,
         decay: Decay | None = None,
         C: float = 1.0,
@@ -143,7 +144,7 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         """Log-odds that each edge is real and not synthetic, shape (n_edges,)."""
         check_is_fitted(self)
         edges = self._edges(X, reset=False)
-        if self.method == "rows":
+        if self.method == "linegraph":
             return self.model_.decision_function(edges)
         return self.link_model_.scores(edges)
 
@@ -173,19 +174,20 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
-            first. Among equal scores, such as those of a pair and its reverse, seen pairs come first; the rest is in the
-            order of the candidates. The score is the probability of being real, see `predict_proba`.
+            Columns src, dst, time, score, seen (whether this pair occurred at that time or before) and reason (the
+            strongest fact about the two that is known then, in words), the most likely first. Among equal scores, such as
+            those of a pair and its reverse, seen pairs come first; the rest is in the order of the candidates. The score is
+            the probability of being real, see `predict_proba`.
 
         Raises
         ------
         ParameterError
-            If none of the nodes is known, or for "rows" if no fitted edge of them is near enough in time.
+            If none of the nodes is known, or for "linegraph" if no fitted edge of them is near enough in time.
         """
         check_is_fitted(self)
         check_count("top", "k", k, 1)
         edges = candidate_edges(self.edges_, at, candidates)
-        if self.method == "rows":
+        if self.method == "linegraph":
             self._refuse_equal_scores(edges)
             first, row = self._distinct_rows(edges)
             scores = self.decision_function(edges[first])[row]
@@ -311,7 +313,9 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
         blocks.append(link_columns(edges[rows[-1]], edges, is_real, decays, past_only=False, known=fold != number))
     settings = boosting_settings(sum(map(len, rows)))
     model = HistGradientBoostingClassifier(**settings, random_state=int(rng.integers(2**31)))
-    return model.fit(np.vstack(blocks), is_real[np.concatenate(rows)])
+    columns = np.vstack(blocks)
+    with threadpool_limits(fitting_threads(columns.size), user_api="openmp"):
+        return model.fit(columns, is_real[np.concatenate(rows)])
 
 
 def cut_of(edges: TemporalEdges) -> float:
@@ -329,7 +333,7 @@ def future_model(
     Edges after the last fitted edge are scored in the same situation.
     """
     columns = link_columns(rows, past, past_real, decays, past_only=True)
-    return linear_member(LogisticRegression(C=0.1, max_iter=1000)).fit(columns, rows_real)
+    return fit_linear(LogisticRegression(C=0.1, max_iter=1000), columns, rows_real)
 
 
 class LinkModel(NamedTuple):

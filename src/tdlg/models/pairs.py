@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +10,12 @@ from numpy.typing import NDArray
 
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError, ParameterError, ReadError
+from tdlg.explain.partners import pair_reasons
 from tdlg.explain.reasons import as_series
+from tdlg.io.columns import usual_at
+from tdlg.io.files import is_csv
+from tdlg.io.read import file_source
 from tdlg.sampling.candidates import candidate_pairs
 from tdlg.sampling.index import edge_index
 from tdlg.tables.column import eager_frame
@@ -29,18 +34,19 @@ def candidate_edges(fitted: TemporalEdges, at: Any, candidates: Any) -> Temporal
                 "Leave out at=, or pass the candidates as an array with the columns src and dst.",
                 parameter="at",
             )
-        return _checked(candidates.with_ids_of(fitted), fitted)
+        return _checked_pairs(candidates.with_ids_of(fitted), fitted)
     time = fitted.time.max(keepdims=True) if at is None else as_time(at, fitted, "at", "top")
     src, dst = _likely_pairs(fitted, time) if candidates is None else _given_pairs(candidates)
     pairs = TemporalEdges(src, dst, np.repeat(time, len(src)), bipartite=fitted.bipartite)
-    return _checked(pairs.with_ids_of(fitted), fitted)
+    return _checked_pairs(pairs.with_ids_of(fitted), fitted)
 
 
 def best_pairs(fitted: TemporalEdges, edges: TemporalEdges, scores: NDArray[np.float64], k: int) -> pl.DataFrame:
-    """The k candidates with the highest scores; among equal ones, pairs that were seen come first."""
+    """The k candidates with the highest scores; among equal ones, pairs that were seen come first; and why."""
     seen = edge_index(fitted).seen_by(edges)
     best = np.lexsort((~seen, -scores))[:k]
-    return as_frame(edges[best], score=scores[best], seen=seen[best])
+    found = edges[best]
+    return pairs_as_frame(found, score=scores[best], seen=seen[best], reason=pair_reasons(fitted, found))
 
 
 def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[Any]:
@@ -61,6 +67,47 @@ def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDA
             parameter=name,
         )
     return ticks, unit
+
+
+def known_before(at: Any, edges: TemporalEdges) -> TemporalEdges:
+    """The edges strictly before a time, from which alone may be learnt what is asked about it; all edges for None."""
+    if at is None:
+        return edges
+    known = edges[edges.time < as_time(at, edges, "at", "top")]
+    if len(known) == 0:
+        raise ParameterError(f"No row happened before {at}. Choose a later time.", parameter="at")
+    return known
+
+
+def read_pairs(
+    path: Path, edges: TemporalEdges, src: str | None = None, dst: str | None = None, separator: str | None = None
+) -> list[tuple[Any, Any]]:
+    """Candidates from a file, with ids of the types of the edges.
+
+    src, dst : names of their columns; by default columns with the usual names, else the first two.
+    """
+    import polars as pl
+
+    source = file_source(path, separator if is_csv(path) else None, least=2)
+    every = list(range(len(source.names)))
+    read = source.read(every, set(), set(every))
+    at, pairs = [], []
+    for place, (role, given, ids) in enumerate((("src", src, edges.src), ("dst", dst, edges.dst))):
+        named = [source.names.index(given)] if given in source.names else []
+        at.append([*named, *(usual_at(source.names, role) if source.has_names else []), place][0])
+        column, name = pl.Series(read[at[-1]]), source.names[at[-1]]
+        numbers = column.cast(pl.Int64, strict=False)
+        if ids.dtype.kind != "i":
+            pairs.append(column.cast(pl.String).to_list())
+        elif numbers.null_count():
+            wrong = column.filter(numbers.is_null())[0]
+            problem = f"the ids of the edges are numbers, but {wrong!r} in the column {name!r} is not a number."
+            raise ReadError(f"{path}: {problem}")
+        else:
+            pairs.append(numbers.to_list())
+    first = tuple(source.names[k] for k in at)
+    is_pair = source.has_names and first[0] in edges.src and first[1] in edges.dst  # and no column names
+    return [*([first] if is_pair else []), *zip(*pairs, strict=True)]
 
 
 def _likely_pairs(fitted: TemporalEdges, time: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -98,7 +145,7 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
     return columns[0], columns[1]
 
 
-def _checked(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
+def _checked_pairs(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
     """Refuse no candidates, and several of which nothing is known."""
     if len(edges) == 0:
         raise ParameterError(
@@ -115,7 +162,7 @@ def _checked(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
     return edges
 
 
-def as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
+def pairs_as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:
     """Edges as a table with the columns src, dst, time and others."""
     import polars as pl
 

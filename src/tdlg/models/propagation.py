@@ -3,71 +3,66 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from copy import copy
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
+from tdlg import memory as machine
 from tdlg.checks import as_generator, as_seed
 from tdlg.clock import common_clock, duration_in_words, rounded_up, times_of
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import EdgesEstimator, Explainable, Scored, all_or_nothing, check_target, known_labels
+from tdlg.estimator import (
+    EdgesClassifier,
+    EdgesEstimator,
+    Explainable,
+    Scored,
+    all_or_nothing,
+    check_target,
+    known_and_predicted,
+    known_labels,
+)
 from tdlg.exceptions import EdgesError, ParameterError, warn
-from tdlg.linegraph.events import Copies
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.memory import most_learnt
 from tdlg.models import training
-from tdlg.models.training import Setting, TrainingRows, Windows, weights_for
-from tdlg.models.trees import BinnedColumns, bin_columns, fit_boosting
-from tdlg.propagate.columns import (
-    Query,
-    check_classes,
-    find_fitted,
-    gather_evidence,
-    is_new_label,
-    single,
-    table_columns,
+from tdlg.models.training import Setting, TrainingRows, TrainingWindows, checked_weight, weights_for
+from tdlg.models.trees import (
+    BinnedColumns,
+    bin_columns,
+    fit_boosting,
+    predict,
+    predict_one_against_rest,
+    predict_proba,
+    softmax,
 )
+from tdlg.propagate.columns import Query, check_classes, find_fitted, gather_evidence, is_new_label, table_columns
 from tdlg.propagate.features import PropagationFeatures, Scales
-from tdlg.propagate.plan import TwoEnds, own_values
+from tdlg.propagate.plan import TwoEnds, own_values, single
+from tdlg.tables.labels import plain_classes
 from tdlg.tables.rows import Sample, kept_rows
 
 if TYPE_CHECKING:
     import polars as pl
 
-from collections.abc import Callable
-from concurrent.futures import Executor
-from typing import TYPE_CHECKING
-
-from scipy.special import log_softmax
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.utils.multiclass import check_classification_targets
-
-from tdlg.estimator import EdgesClassifier
-from tdlg.models.trees import predict_one_against_rest, predict_proba, softmax
-from tdlg.tables.labels import plain_classes
-
-if TYPE_CHECKING:
     from tdlg.engines.table import ScannedEdges
     from tdlg.models.files import Filled
 
-from sklearn.base import RegressorMixin
-from sklearn.ensemble import HistGradientBoostingRegressor
-from sklearn.linear_model import Ridge
-from sklearn.metrics import r2_score
-
-from tdlg.estimator import known_and_predicted
-from tdlg.models.trees import predict
-
 Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
 Positions = NDArray[np.int64]
 
-MOST_TWO_ENDS = 20_000_000  # edges up to which the columns about both ends are made
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
 
 FEW_EDGES = 20  # with fewer fitted edges, no pause is unusual
@@ -157,15 +152,17 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         seed = training.sampling_seed(self.random_state)
         chosen = [sample.rows(edges.ticks, codes, seed + k) for k, sample in enumerate(samples)]
         rows, columns = self._training_columns(samples, chosen)
-        self.typical_ = np.median(columns, axis=0)
+        self.typical_ = training.medians(columns)
         target = np.empty(len(edges), values.dtype)  # without missing labels, which can turn all labels into objects
         target[known] = values
-        weight = None if sample_weight is None else _checked_weight(sample_weight, edges)[rows]
+        weight = None if sample_weight is None else checked_weight(sample_weight, edges.rows)[rows]
         training_rows = TrainingRows(columns, target[rows], weight, edges.ticks[rows])
         self.learn(training_rows, samples, [codes[some] for some in chosen])
         return self
 
-    def choose_windows(self, ticks: NDArray[Any], codes: NDArray[Any], counts: Positions, *, late: bool) -> Windows:
+    def choose_windows(
+        self, ticks: NDArray[Any], codes: NDArray[Any], counts: Positions, *, late: bool
+    ) -> TrainingWindows:
         """Choose the setting, and the windows of time to learn from; see `choose_setting` and `training_windows`."""
         chosen = training.choose_setting(type(self).__name__, self.setting, ticks, codes >= 0, late)
         self.setting_, self.setting_reason_ = chosen
@@ -186,14 +183,14 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             n_threads=self.n_threads,
         )
 
-    def _training_columns(self, samples: Sequence[Sample], chosen: list[Positions]) -> tuple[Positions, Floats]:
+    def _training_columns(self, samples: Sequence[Sample], chosen: list[Positions]) -> tuple[Positions, Singles]:
         """The fitted edges of all samples, and their columns, made with the same knowledge as those of edges to score."""
         evidence = gather_evidence(self.features_, self.edges_).evidence
         ends = np.cumsum([0, *map(len, chosen)])
         groups = [(np.arange(*ends[k : k + 2]), sample.before) for k, sample in enumerate(samples)]
         rows = np.concatenate(chosen)
         columns = table_columns(self.features_.plan_, Query.of(evidence, rows), groups, self.n_threads)
-        return rows, single(columns).astype(np.float64)
+        return rows, single(columns)
 
     def learn(self, rows: TrainingRows, samples: Sequence[Sample], codes: Sequence[NDArray[Any]]) -> None:
         """Fit the estimators to the rows of some samples, and note how these differ from all rows.
@@ -252,13 +249,13 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         features = self.features_
         check_classes(features.plan_, edges)
         own_values(edges, features.plan_.own)  # refuses edges that lack features
+        from tdlg.sampling.index import joined_edges, without_repeats
+
         at = find_fitted(features, edges)
         if not edges.same_table(features.edges_):
-            from tdlg.sampling.index import without_repeats
-
             at = without_repeats(at)  # more copies of an edge than are known are new edges
-        features = with_evidence(features, _labelled(features, edges[at >= 0], at[at >= 0]))
-        new, known = edges[at < 0], _with_labels(features)
+        features = with_evidence(features, _relabelled(features, edges[at >= 0], at[at >= 0]))
+        new, known = edges[at < 0], labelled_edges(features)
         features = with_evidence(features, joined_edges(known, new) if len(new) else known)
         self.features_, self.edges_, self.labels_ = features, features.edges_, features.labels_
         return self
@@ -276,37 +273,45 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
                 f"The 'two_ends' parameter of {name} must be True, False or 'auto'. Got {self.two_ends!r} instead.",
                 parameter="two_ends",
             )
-        if self.two_ends is True and n_edges > MOST_TWO_ENDS:
+        if self.two_ends is True and n_edges > machine.MOST_TWO_ENDS:
             raise ParameterError(
-                f"The columns about both ends need random access to all edges, which is too slow for {n_edges:,} edges: "
-                f"they are made for at most {MOST_TWO_ENDS:,}.",
+                f"Similarity features look up edges all over the network, which is too slow for {n_edges:,} edges: they are "
+                f"made for at most {machine.MOST_TWO_ENDS:,}.",
                 "Leave out two_ends=.",
                 parameter="two_ends",
             )
-        if not self.two_ends or n_edges > MOST_TWO_ENDS:
+        if not self.two_ends or n_edges > machine.MOST_TWO_ENDS:
             return "none"
         return "partners" if self.setting_ == "forecast" else "all"
 
     def fitted_members(self, rows: TrainingRows) -> list[Any]:
         """The estimators, fitted to these rows: by default boosted trees, for forecasts together with a linear model."""
         if self.estimator is not None:
-            return [clone(self.estimator).fit(*rows[:2], **weights_for(self.estimator, rows.weight))]
+            columns = rows.columns.astype(np.float64)
+            return [clone(self.estimator).fit(columns, rows.target, **weights_for(self.estimator, rows.weight))]
         rows = rows if rows.weight is None else rows.some(rows.weight > 0)
         rng = as_generator(as_seed(self.random_state))
         binned = bin_columns(rows.columns, rows.target, rng, classes=self._target == "classes")
-        trees = fit_boosting(self._boosting, self._settings(rows), binned, rows.target, rows.weight)
+        boost = partial(fit_boosting, self._boosting, self._settings(rows), binned, rows.target, rows.weight)
         if self.setting_ != "forecast":
-            return [trees]
-        linear = training.linear_member(clone(self._linear))
-        members = [trees, linear.fit(*rows[:2], **weights_for(linear, rows.weight))]
-        return members[:1] if self._linear_goes_astray(members, rows, binned) else members
+            return [boost()]
+        if binned.codes.size > machine.FEW_CELLS or (self.n_threads or machine.default_threads()) == 1:
+            return [boost(), *self._linear_members(rows, binned)]
+        with ThreadPoolExecutor(1) as pool:  # few rows leave a core free
+            trees = pool.submit(boost)
+            linear = self._linear_members(rows, binned)
+        return [trees.result(), *linear]
+
+    def _linear_members(self, rows: TrainingRows, binned: BinnedColumns) -> list[Any]:
+        """The linear model of a forecast, unless the trees predict better without it."""
+        return [] if self._linear_goes_astray(rows, binned) else [training.fit_linear(self._linear, *rows[:3])]
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
         """Settings of the boosted trees."""
         target = rows.target if self._target == "classes" else None
         return training.boosting_settings(len(rows.target), 0, target) | {"random_state": as_seed(self.random_state)}
 
-    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
+    def _linear_goes_astray(self, rows: TrainingRows, binned: BinnedColumns) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones."""
         return False
 
@@ -348,17 +353,14 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         elif edges.label_ticks is None and self.label_delay_ is not None:
             edges = edges.with_label(edges.label, label_delay=self.label_delay_)
         query = gather_evidence(self.features_, edges, use_labels=True)
-        if self.features_.label_ticks_ is not None and edges.label_ticks is None:
-            self._warn_of_undated_labels(edges, query)
-        return query
-
-    def _warn_of_undated_labels(self, edges: TemporalEdges, query: Query) -> None:
-        if (is_new_label(self.features_, query.at) & edges.labelled).any():
+        is_undated = self.features_.label_ticks_ is not None and edges.label_ticks is None
+        if is_undated and (is_new_label(self.features_, query.at) & edges.labelled).any():
             warn(
                 "The model was fitted with 'label_time', but the edges to score have labels without it: each label is taken "
                 "as known at the time of its edge.",
                 "Pass label_time= for these edges too.",
             )
+        return query
 
     def _check_asked(self, edges: TemporalEdges, label_time: Any) -> None:
         if label_time is not None and self.setting_ != "stream":
@@ -392,8 +394,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
     ) -> pl.DataFrame:
-        """Say in words what moved each prediction most; see `tdlg.explain.propagation.explain_propagation`."""
-        from tdlg.explain.propagation import explain_propagation
+        """Say in words what moved each prediction most; see `tdlg.explain.reasons.explain_propagation`."""
+        from tdlg.explain.reasons import explain_propagation
 
         check_is_fitted(self)
         edges = X if isinstance(X, Scored) else self._edges(X, reset=False)
@@ -403,7 +405,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         self, scored: Scored, riskiest: Positions, sampled: Positions, code: int | None
     ) -> list[str | None]:
         """The reason for each node: the reason that most of its sampled edges share."""
-        from tdlg.explain.propagation import node_reasons
+        from tdlg.explain.reasons import node_reasons
 
         return node_reasons(self, scored, sampled, code)
 
@@ -420,19 +422,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
     def values_of(self, columns: Floats) -> Floats:
         """What columns give: probabilities of a classifier, numbers of a regressor."""
         return self._answer(columns)
-
-
-def _checked_weight(sample_weight: Any, edges: TemporalEdges) -> Floats:
-    """One weight per edge, none below 0."""
-    weight = _check_sample_weight(sample_weight, edges.rows)
-    if (weight < 0).any():
-        row = int(np.argmax(weight < 0))
-        raise ParameterError(
-            f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
-            "to ignore in training.",
-            parameter="sample_weight",
-        )
-    return weight
 
 
 def _warn_of_gap(fitted: TemporalEdges, edges: TemporalEdges) -> None:
@@ -473,37 +462,16 @@ def with_evidence(features: PropagationFeatures, edges: TemporalEdges) -> Propag
     return changed
 
 
-def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
-    """The edges of two tables in one new table, with labels, their times, weights and features.
-
-    Both have the same features, and either both or neither have weights and datetimes.
-    """
-    from tdlg.sampling.index import concatenate_edges
-
-    copies = Copies(first)
-    once = copies.distinct, more
-    bare = concatenate_edges(*once)
-    weights = [np.ones(len(edges)) if edges.weight is None else edges.weight for edges in once]
-    weight = None if first.weight is None else np.concatenate(weights)
-    features = {name: np.concatenate([feature_values(edges, name) for edges in once]) for name in first.feature_names}
-    table = TemporalEdges(
-        bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
-    )
-    places = np.append(copies.place, len(copies.distinct) + np.arange(len(more)))
-    edges = table if copies.none else table[places]  # copies of an edge stay one edge
-    return edges.with_label(_both_labels(first, more), _both_label_times(first, more, edges))
-
-
-def _with_labels(features: PropagationFeatures) -> TemporalEdges:
+def labelled_edges(features: PropagationFeatures) -> TemporalEdges:
     """The known edges with the labels and times that count."""
     label, late = features.labels_, features.label_ticks_
     edges = features.edges_
     return edges.with_label(None).with_label(label, None if late is None else times_of(late, edges.time_unit))
 
 
-def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[np.int64]) -> TemporalEdges:
+def _relabelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[np.int64]) -> TemporalEdges:
     """The known edges, with the labels of some of them replaced by those that the edges at these positions have."""
-    known = _with_labels(features)
+    known = labelled_edges(features)
     if edges.label is None or not edges.labelled.any():
         return known
     at, edges = at[edges.labelled], edges[edges.labelled]
@@ -516,47 +484,13 @@ def _labelled(features: PropagationFeatures, edges: TemporalEdges, at: NDArray[n
     return known.with_label(label, times_of(ticks, known.time_unit))
 
 
-def _both_labels(first: TemporalEdges, more: TemporalEdges) -> NDArray[Any] | None:
-    if first.label is None and more.label is None:
-        return None
-    labels = [_label(first, more), _label(more, first)]
-    are_numbers = all(label.dtype.kind in "iuf" for label in labels)
-    return np.concatenate(labels if are_numbers else [label.astype(object) for label in labels])
-
-
-def _label(edges: TemporalEdges, other: TemporalEdges) -> NDArray[Any]:
-    """Labels; missing ones if the edges have none."""
-    if edges.label is not None:
-        return edges.label
-    are_numbers = other.label is not None and other.label.dtype.kind in "iuf"
-    return np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
-
-
-def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalEdges) -> Any:
-    if first.label_ticks is None and more.label_ticks is None:
-        return None
-    clock = both.time_unit, both.ticks.dtype
-    ticks = [rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]
-    return times_of(np.concatenate(ticks), both.time_unit)
-
-
-def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
-    """A feature as it was passed: numbers with NaN, or categories with None where it is missing."""
-    assert edges.features is not None
-    values = edges.features[:, edges.feature_names.index(name)]
-    if name not in edges.feature_categories:
-        return values
-    categories = np.array([*edges.feature_categories[name], None], object)
-    return categories[np.where(np.isfinite(values), values, len(categories) - 1).astype(np.int64)]
-
-
 # ---- the classifier
 
 
 FEW_CLASSES = 5  # with more classes, each class has its own trees
 FEW_LABELS = 20  # of a class, or twice as many in all, which are hardly enough to learn from
 MANY_CLASSES = 20  # with more classes, each has fewer trees of larger steps
-FEWEST_TREES, LARGEST_RATE = 25, 0.2  # of each of many classes
+FEWEST_PER_CLASS, LARGEST_RATE = 25, 0.2  # of each of many classes
 SURE = 1e-6  # lower bound of probabilities, whose logs are averaged
 
 
@@ -587,8 +521,9 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     matches, scales, smoothing, calendar
         Parameters of the columns, see `PropagationFeatures`.
     two_ends
-        Whether the columns about both ends of an edge together are used; for forecasts, some of them. By default "auto":
-        they are used for up to 20 million edges. They need arbitrary access to all edges, which is slow beyond that.
+        Whether similarity features are used: what similar sources did with similar destinations; for forecasts, some of
+        them. By default "auto": for up to 20 million edges. They look up edges all over the network, which is slow beyond
+        that.
     n_threads
         Number of threads that make the columns. By default all cores are used.
     random_state
@@ -601,7 +536,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     setting_, setting_reason_
         The setting that was used, "interpolate", "forecast" or "stream", and why it was chosen.
     two_ends_
-        Whether the columns about both ends are used.
+        Whether similarity features are used.
     features_
         The fitted `PropagationFeatures`.
     estimators_
@@ -632,7 +567,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
 
     def decision_function(self, X: Any, *, label_time: Any = None) -> Floats:
         """Scores: for two classes the log-odds of the second, shape (n_edges,); else log-probabilities up to a constant."""
-        logs = self._logs(X, label_time)
+        logs = self._answer(self._columns(X, label_time)[2])
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
@@ -650,8 +585,8 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
 
     def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:
         """The most probable class of each edge."""
-        best = self._logs(X, label_time).argmax(axis=1)
-        return self.classes_[best]
+        logs = self._answer(self._columns(X, label_time)[2])
+        return self.classes_[logs.argmax(axis=1)]
 
     def fill(
         self,
@@ -668,9 +603,9 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         """Fill in the missing labels of edges that are larger than memory, within a limit of memory.
 
         The table is written with the columns "predicted" and "probability" added. The columns that the trees learn from
-        are computed on disk, in buckets by node and pair; those about both ends together need arbitrary access and are left
-        out. Trees learn from a sample of at most a million rows, which keeps those of rare classes; probabilities are
-        corrected for it. This classifier is not changed: it gives the parameters.
+        are computed on disk, in buckets by node and pair; similarity features, which look up edges all over the network,
+        are left out. Trees learn from a sample of at most a million rows, which keeps those of rare classes; probabilities
+        are corrected for it. This classifier is not changed: it gives the parameters.
 
         Parameters
         ----------
@@ -718,9 +653,6 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         of_run = {"memory": memory, "engine": engine, "folder": folder, "callback": callback}
         return fill_labels(self, scanned, output, positive=positive, classes=classes, **of_run)
 
-    def _logs(self, X: Any, label_time: Any) -> Floats:
-        return self._answer(self._columns(X, label_time)[2])
-
     def values_of(self, columns: Floats) -> Floats:
         """Probabilities of the classes, given columns."""
         return softmax(self._answer(columns))
@@ -758,11 +690,11 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         if n_classes <= MANY_CLASSES:
             return super()._settings(rows)
         settings = super()._settings(rows)
-        n_trees = max(FEWEST_TREES, settings["max_iter"] * MANY_CLASSES // n_classes)
+        n_trees = max(FEWEST_PER_CLASS, settings["max_iter"] * MANY_CLASSES // n_classes)
         rate = min(settings["learning_rate"] * settings["max_iter"] / n_trees, LARGEST_RATE)
         return settings | {"max_iter": n_trees, "learning_rate": rate}
 
-    def _linear_goes_astray(self, members: list[Any], rows: TrainingRows, binned: BinnedColumns) -> bool:
+    def _linear_goes_astray(self, rows: TrainingRows, binned: BinnedColumns) -> bool:
         """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones.
 
         Where columns drift, for example because there are more payments in December, a linear model exaggerates.
@@ -771,18 +703,19 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
             return False
         code, is_inner = np.searchsorted(self.classes_, rows.target), training.latest(rows.ticks)
         outer = np.flatnonzero(~is_inner)
-        if not training.is_enough(code[is_inner], code[outer]):
+        if not training.are_comparable(code[is_inner], code[outer]):
             return False
         n_outer = np.bincount(code[outer])
-        sample = Windows((Sample(),), n_outer[np.newaxis].astype(np.float64)).samples(training.ROWS_TO_COMPARE)[0]
+        everything = TrainingWindows((Sample(),), n_outer[np.newaxis].astype(np.float64))
+        sample = everything.samples(training.ROWS_TO_COMPARE)[0]
         some = outer[sample.rows(rows.ticks[outer], code[outer], training.sampling_seed(self.random_state), outer)]
         shares = np.log(n_outer / np.bincount(code[some]))
         earlier, inner = rows.some(some), rows.some(is_inner)
         settings = self._settings(earlier)
         trees = fit_boosting(self._boosting, settings, binned.some(some), earlier.target, earlier.weight)
-        linear = clone(members[1]).fit(*earlier[:2], **weights_for(members[1], earlier.weight))
-        fitted = [trees, linear]
-        both, alone = (_mean_logs(some, inner.columns) + shares for some in (fitted, fitted[:1]))
+        fitted = [trees, training.fit_linear(self._linear, *earlier[:3])]
+        columns = inner.columns.astype(np.float64)
+        both, alone = (_mean_logs(some, columns) + shares for some in (fitted, fitted[:1]))
         mine = np.arange(len(both)), code[is_inner]
         return training.is_clear(log_softmax(alone, axis=1)[mine] - log_softmax(both, axis=1)[mine], inner.weight)
 
@@ -793,7 +726,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
     def set_classes(self, classes: NDArray[Any], counts: NDArray[np.int64]) -> None:
         """Note the classes, given how often each is known; refuse a single one, and warn of few labels and many classes."""
         self.classes_ = classes
-        self._check_two_classes()
+        training.check_two_classes(self)
         n_rarest = int(counts.min())
         if n_rarest < FEW_LABELS or counts.sum() < 2 * FEW_LABELS:
             rarest = plain_classes(self.classes_)[counts.argmin()]

@@ -62,7 +62,7 @@ class Point(NamedTuple):
         return max(float(np.abs(part).max(initial=0.0)) for part in self)
 
 
-def logistic_regression(
+def solve_logistic(
     H: Any,
     target: Array,
     weight: Array,

@@ -10,13 +10,16 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import _check_sample_weight, has_fit_parameter
+from threadpoolctl import threadpool_limits
 
 from tdlg.checks import as_generator, as_seed, check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError, warn
+from tdlg.exceptions import EdgesError, ParameterError, warn
+from tdlg.memory import FEW_CELLS
 from tdlg.tables.rows import Sample, quotas
 
 Floats = NDArray[np.float64]
@@ -71,6 +74,14 @@ def choose_setting(
     return "interpolate", "labels are missing here and there"
 
 
+def check_two_classes(model: Any) -> None:
+    """Refuse labels of a single class."""
+    if len(model.classes_) < 2:
+        raise EdgesError(
+            f"The known labels have only 1 class, {model.classes_[0]!s}: {type(model).__name__} needs at least two."
+        )
+
+
 def warn_of_late_classes(ticks: NDArray[Any], codes: Codes, classes: NDArray[Any]) -> None:
     """Warn if the latest known labels lack a class that is too frequent for that to be chance: its labels may come later.
 
@@ -113,8 +124,8 @@ def warn_of_copies(edges: TemporalEdges) -> None:
 # ---- windows and samples
 
 
-class Windows(NamedTuple):
-    """Windows of time whose labelled rows are learnt from, and the number of rows of each class in them.
+class TrainingWindows(NamedTuple):
+    """TrainingWindows of time whose labelled rows are learnt from, and the number of rows of each class in them.
 
     windows : samples of everything; counts : (n_windows, n_classes), estimated if they are those of the kept rows.
     """
@@ -125,7 +136,7 @@ class Windows(NamedTuple):
     def samples(self, most: float) -> tuple[Sample, ...]:
         """The rows to learn from, about this number at most: of each window as many, and rare classes first.
 
-        >>> Windows((Sample(),), np.array([[98.0, 2.0]])).samples(10)[0].shares
+        >>> TrainingWindows((Sample(),), np.array([[98.0, 2.0]])).samples(10)[0].shares
         (0.08163265306122448, 1.0)
         """
         each = most if self.counts.sum() <= most else most / len(self.windows)
@@ -133,7 +144,7 @@ class Windows(NamedTuple):
         return tuple(w._replace(shares=tuple(s.tolist())) for w, s in zip(self.windows, shares, strict=True))
 
 
-def training_windows(setting: str, ticks: NDArray[Any], codes: Codes, counts: NDArray[np.int64]) -> Windows:
+def training_windows(setting: str, ticks: NDArray[Any], codes: Codes, counts: NDArray[np.int64]) -> TrainingWindows:
     """From which times rows are learnt, and before which time the labels around them had to be known.
 
     ticks, codes : times of edges, all or the kept ones, and their classes, below 0 where the label is missing; counts : how
@@ -153,7 +164,7 @@ def training_windows(setting: str, ticks: NDArray[Any], codes: Codes, counts: ND
     if (np.sum(found, axis=0) == 0).any():
         others, counted = (windows, found) if setting == "forecast" else ([], [])
         windows, found = [*others, Sample()], [*counted, of_class]
-    return Windows(tuple(windows), np.rint(np.array(found) * (counts / np.maximum(of_class, 1))))
+    return TrainingWindows(tuple(windows), np.rint(np.array(found) * (counts / np.maximum(of_class, 1))))
 
 
 def sampling_seed(random_state: Any) -> int:
@@ -203,7 +214,7 @@ def fit_trees(columns: NDArray[np.float64], target: NDArray[Any], seed: Any) -> 
 class TrainingRows(NamedTuple):
     """Rows to learn from: columns, (n_rows, n_columns), labels, how much each counts (None: all the same), and times."""
 
-    columns: Floats
+    columns: NDArray[np.floating[Any]]  # single precision suffices
     target: NDArray[Any]
     weight: Floats | None
     ticks: NDArray[Any]
@@ -212,6 +223,14 @@ class TrainingRows(NamedTuple):
         """Some of the rows."""
         columns, target, weight, ticks = self
         return TrainingRows(columns[which], target[which], None if weight is None else weight[which], ticks[which])
+
+
+def medians(columns: NDArray[np.floating[Any]]) -> Floats:
+    """The median of each column; NaN if a value is missing."""
+    n = len(columns)
+    places = [(n - 1) // 2, n // 2, n - 1]  # missing values come last
+    low, high, last = np.array([np.partition(column, places)[places] for column in columns.T], np.float64).T
+    return np.where(np.isnan(last), last, (low + high) / 2.0)
 
 
 def is_clear(gain: Floats, weight: Floats | None) -> bool:
@@ -227,19 +246,36 @@ def latest(ticks: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(ticks >= np.quantile(ticks, 1 - INNER))
 
 
-def is_enough(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
+def are_comparable(inner: NDArray[Any], outer: NDArray[Any]) -> bool:
     """Whether there are enough rows of each class to compare models by."""
     of_inner, of_outer = (np.unique(part, return_counts=True)[1] for part in (inner, outer))
     smallest = min(of_inner.min(initial=len(inner)), of_outer.min(initial=len(outer)))
     return len(of_inner) == len(of_outer) and len(inner) >= ENOUGH_ROWS and smallest >= ENOUGH_OF_CLASS
 
 
-def linear_member(estimator: Any) -> Any:
-    """A linear model on scaled columns, each clipped to its range in training.
+def fit_linear(
+    estimator: Any, columns: NDArray[np.floating[Any]], target: NDArray[Any], weight: Floats | None = None
+) -> Any:
+    """Fit a linear model to scaled columns, each clipped to its range in training.
 
     Without clipping, a column that was nearly constant in training could outweigh all others.
     """
-    return make_pipeline(MinMaxScaler(clip=True), StandardScaler(), estimator)
+    member = make_pipeline(MinMaxScaler(clip=True), StandardScaler(), clone(estimator))
+    with threadpool_limits(1 if columns.size <= FEW_CELLS else None, user_api="blas"):
+        return member.fit(columns.astype(np.float64), target, **weights_for(member, weight))
+
+
+def checked_weight(sample_weight: Any, rows: Any) -> Floats:
+    """One weight per row, none below 0."""
+    weight: Floats = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+    if (weight < 0).any():
+        row = int(np.argmax(weight < 0))
+        raise ParameterError(
+            f"The 'sample_weight' must not be negative. Got {weight[row]} in row {row} (counted from 0). Use 0 for an edge "
+            "to ignore in training.",
+            parameter="sample_weight",
+        )
+    return weight
 
 
 def weights_for(member: Any, weight: Floats | None) -> dict[str, Floats]:

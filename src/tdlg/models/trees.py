@@ -17,8 +17,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper
 from threadpoolctl import threadpool_limits
 
-from tdlg._kernels.trees import MOST_LEAVES, number_leaves, sum_leaves
-from tdlg.memory import free_cores
+from tdlg._kernels import MOST_LEAVES
+from tdlg.memory import fitting_threads
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -88,6 +88,8 @@ class Trees(NamedTuple):
 
         columns : for each tree, the positions of its columns in the table.
         """
+        from tdlg._kernels.trees import number_leaves
+
         first = _starts(list(map(len, trees)))
         nodes, of_tree = np.concatenate(trees), np.repeat(np.arange(len(trees)), np.diff(first))
         inner = np.flatnonzero(nodes["is_leaf"] == 0)
@@ -139,6 +141,8 @@ class Trees(NamedTuple):
 
     def sums(self, columns: Any) -> Floats:
         """The baseline and the leaves of each output and row, (n_rows, n_outputs); rows or columns may lie side by side."""
+        from tdlg._kernels.trees import sum_leaves
+
         columns = np.asarray(columns, np.float64)
         if columns.ndim != 2 or columns.shape[1] != self.n_columns:
             raise ValueError(f"The trees were fitted on {self.n_columns} columns. Got shape {columns.shape} instead.")
@@ -274,7 +278,6 @@ ROWS_LOOKED_AT = 200_000  # of all rows, and of the rare ones
 LEAST_GAP = 1e-5  # between two bins, as a share of the value
 COLUMNS_PER_TREE = 27  # how many columns each tree sees
 SHARES_PER_TREE = (0.2, 0.5)  # and the least and the largest share of them
-FEW_CELLS = 2_000_000  # rows times columns of a tree, up to which threads would mostly wait for each other
 
 
 class BinnedColumns(NamedTuple):
@@ -300,15 +303,21 @@ class BinnedColumns(NamedTuple):
         return np.array(list(kinds.values()) or [0], np.int64)
 
 
-def bin_columns(columns: Floats, target: NDArray[Any], rng: np.random.Generator, *, classes: bool) -> BinnedColumns:
+def bin_columns(
+    columns: NDArray[np.floating[Any]], target: NDArray[Any], rng: np.random.Generator, *, classes: bool
+) -> BinnedColumns:
     """Choose bins from training rows, and put the rows into them.
 
     target : the labels, of which rare classes, or the lowest and the highest numbers, get bins of their own.
     """
-    some, rare = _sampled(np.arange(len(target)), rng), _sampled(_rare_rows(target, classes), rng)
+    from tdlg._kernels.trees import put_into_bins
+
+    some, rare = _sampled_rows(np.arange(len(target)), rng), _sampled_rows(_rare_rows(target, classes), rng)
     thresholds = [_thresholds(column[some], column[rare]) for column in columns.T]
-    mapper = _mapper(thresholds)
-    return BinnedColumns(mapper.transform(columns), thresholds)
+    codes = np.empty(columns.shape, np.uint8, order="F")
+    for column, limits, of_column in zip(columns.T, thresholds, codes.T, strict=True):
+        put_into_bins(np.ascontiguousarray(column), limits, MISSING, of_column)
+    return BinnedColumns(codes, thresholds)
 
 
 def _rare_rows(target: NDArray[Any], classes: bool) -> NDArray[np.int64]:
@@ -319,11 +328,11 @@ def _rare_rows(target: NDArray[Any], classes: bool) -> NDArray[np.int64]:
     return np.flatnonzero((count < RARE * len(target))[code])
 
 
-def _sampled(rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+def _sampled_rows(rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     return rows if len(rows) <= ROWS_LOOKED_AT else np.sort(rng.choice(rows, ROWS_LOOKED_AT, replace=False))
 
 
-def _thresholds(column: Floats, rare: Floats) -> Floats:
+def _thresholds(column: NDArray[np.floating[Any]], rare: NDArray[np.floating[Any]]) -> Floats:
     """Values halfway between a quantile and the next larger value, without missing ones."""
     values, counts = np.unique(column[~np.isnan(column)], return_counts=True)
     if len(values) > MISSING:
@@ -338,9 +347,9 @@ def _thresholds(column: Floats, rare: Floats) -> Floats:
     else:
         at = np.arange(len(values))
     at = at[at < len(values) - 1][: MISSING - 1]
-    gaps = values[at + 1] - values[at]
-    clear = gaps > LEAST_GAP * np.abs(values[at])  # rounding must not decide between two bins
-    return values[at[clear]] + gaps[clear] / 2.0
+    low, high = values[at].astype(np.float64), values[at + 1].astype(np.float64)
+    clear = high - low > LEAST_GAP * np.abs(low)  # rounding must not decide between two bins
+    return (low + (high - low) / 2.0)[clear]
 
 
 def fit_boosting(
@@ -351,15 +360,13 @@ def fit_boosting(
     Columns that are constant in these rows, or in the same bins as an earlier column, are not used. Each tree sees a fifth
     of the others, of fewer than 135 columns 27, but at most half of them.
     """
-    n_rows = len(binned.codes)
     settings = settings | {"max_features": 1.0}
     grown = _OURS[make](**settings)
     grown.binned, grown.useful = binned, binned.useful()
     n_useful = len(grown.useful)
     grown.n_per_tree = max(round(n_useful * np.clip(COLUMNS_PER_TREE / n_useful, *SHARES_PER_TREE)), 1)
     shape_only = np.broadcast_to(0.0, binned.codes.shape)  # the values themselves are not looked at
-    n_threads = free_cores() if n_rows * grown.n_per_tree > FEW_CELLS else 1
-    with threadpool_limits(n_threads, user_api="openmp"):
+    with threadpool_limits(fitting_threads(len(binned.codes) * grown.n_per_tree), user_api="openmp"):
         grown.fit(shape_only, target, sample_weight=weight)
     plain = make(**settings)
     plain.__dict__.update({k: v for k, v in grown.__dict__.items() if k not in ("binned", "useful", "n_per_tree")})

@@ -45,7 +45,7 @@ from tdlg.tables.edge_table import EdgeTable
 from tdlg.tables.features import Features
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 7  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 9  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 HEX_DIGITS = 64  # of a sha256 in hexadecimal
@@ -57,9 +57,11 @@ SCALARS, ARRAYS = "biufcmM", "biufcmMUS"  # numpy kinds that are fully described
 SHARED = ("edges", "table", "part", "estimator")  # only these kinds, none of which is hashed by its content
 JSON_INTEGERS = range(-(2**63), 2**63)
 RECORDS = {
+    "Calibration": "tdlg.models.surprise",
     "ColumnPlan": "tdlg.propagate.plan",
     "LinkModel": "tdlg.models.links",
     "OwnColumn": "tdlg.propagate.plan",
+    "SurprisePlan": "tdlg.propagate.bursts",
     "Trees": "tdlg.models.trees",
 }
 DECAYS = dict.fromkeys(("Gaussian", "Laplace", "Mixture", "NoDecay"), "tdlg.linegraph.decay")
@@ -103,7 +105,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             encoder = Encoder(zipped)
             root = encoder.encode(model, class_.__name__)
             encoder.write_json(MANIFEST, {**manifest, "model": root, "shared": encoder.shared})
-        digest = _digest(file)
+        digest = _checksum(file)
         file.seek(-HEX_DIGITS, os.SEEK_END)
         file.write(digest)
 
@@ -203,7 +205,7 @@ def _complaint(file: BinaryIO) -> str | None:
     file.seek(max(0, size - len(MARK) - HEX_DIGITS))
     end = file.read()
     if end.startswith(MARK) and len(end) == len(MARK) + HEX_DIGITS:
-        if _digest(file) == end[-HEX_DIGITS:]:
+        if _checksum(file) == end[-HEX_DIGITS:]:
             return None
         problem = "the file is damaged: its checksum does not match"
     elif not size:
@@ -216,7 +218,7 @@ def _complaint(file: BinaryIO) -> str | None:
     return f"{problem}. Copy or download it again, or save the model again."
 
 
-def _digest(file: BinaryIO) -> bytes:
+def _checksum(file: BinaryIO) -> bytes:
     """The sha256 of all bytes except the last ones, which contain it."""
     left = file.seek(0, os.SEEK_END) - HEX_DIGITS
     file.seek(0)
@@ -467,7 +469,7 @@ def part_from_bytes(data: bytes) -> Any:
     estimator = loads(data, trusted=list(TRUSTED))
     if not is_part(estimator):
         raise ValueError(f"{type(estimator).__name__} is not a scikit-learn estimator")
-    for part in _objects(estimator):
+    for part in _sklearn_objects(estimator):
         if type(part).__name__.startswith("HistGradientBoosting") and hasattr(part, "_predictors"):
             _check_trees(part)
     return estimator
@@ -504,7 +506,7 @@ def _without_addresses(data: bytes) -> bytes:
     return written.getvalue()
 
 
-def _objects(value: Any) -> Iterator[Any]:
+def _sklearn_objects(value: Any) -> Iterator[Any]:
     """Every object of scikit-learn inside a value, itself included."""
     todo, seen = [value], set()
     while todo:
@@ -555,14 +557,14 @@ def _table_state(table: EdgeTable) -> dict[str, Any]:
 def _table_from(
     token: Any, src: Any, dst: Any, ticks: Any, unit: Any, weight: Any, bipartite: Any, spaces: Any, features: Any
 ) -> EdgeTable:
-    _check(_is_column(ticks, "if") and ticks.itemsize == 8, "times that are not numbers")
-    _check(bool(np.isfinite(ticks).all()), "times that are not numbers")
-    _check(unit is None or (unit in UNITS and ticks.dtype.kind == "i"), "times of an unknown unit")
-    _check(isinstance(bipartite, bool) and isinstance(token, str), "no table")
-    _check(spaces is not None or not (src is None or dst is None), "ends without ids")
+    _require(_is_column(ticks, "if") and ticks.itemsize == 8, "times that are not numbers")
+    _require(bool(np.isfinite(ticks).all()), "times that are not numbers")
+    _require(unit is None or (unit in UNITS and ticks.dtype.kind == "i"), "times of an unknown unit")
+    _require(isinstance(bipartite, bool) and isinstance(token, str), "no table")
+    _require(spaces is not None or not (src is None or dst is None), "ends without ids")
     state = {"token": token, "ticks": read_only(ticks), "unit": unit, "bipartite": bipartite}
     for name, column, kind in (("src", src, "i"), ("dst", dst, "i"), ("weight", weight, "f")):
-        _check(column is None or (_is_column(column, kind) and len(column) == len(ticks)), f"{name} of other edges")
+        _require(column is None or (_is_column(column, kind) and len(column) == len(ticks)), f"{name} of other edges")
         state[name] = None if column is None else read_only(column)
     if features is not None:
         features = _features_from(len(ticks), **features)
@@ -576,37 +578,39 @@ def _table_from(
 
 def _check_codes(spaces: Any, bipartite: bool, n_edges: int) -> None:
     """Refuse ids and codes of the types of nodes unless every code is the position of an id."""
-    _check(len(spaces) == 1 + bipartite, "ids of the wrong number of node types")
+    _require(len(spaces) == 1 + bipartite, "ids of the wrong number of node types")
     start = 0
     for side, (ids, *codes) in enumerate(spaces):
-        _check(_is_column(ids, "ifO"), "ids of an unknown type")
+        _require(_is_column(ids, "ifO"), "ids of an unknown type")
         lengths = [0, 0] if bipartite else [n_edges, n_edges]
         lengths[side] = n_edges
         for code, length in zip(codes, lengths, strict=True):
-            _check(_is_column(code, "i") and code.dtype == np.int32 and len(code) == length, "codes of other edges")
-            _check(not length or (code.min() >= start and code.max() < start + len(ids)), "codes without ids")
+            _require(_is_column(code, "i") and code.dtype == np.int32 and len(code) == length, "codes of other edges")
+            _require(not length or (code.min() >= start and code.max() < start + len(ids)), "codes without ids")
         start += len(ids)
 
 
 def _features_from(n_edges: int, matrix: Any, names: Any, categories: Any) -> Features:
-    _check(isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features that are not numbers")
-    _check(isinstance(names, tuple) and matrix.shape == (n_edges, len(names)), "features of other edges")
-    _check(isinstance(categories, dict) and set(categories) <= set(names), "categories of other features")
+    _require(
+        isinstance(matrix, np.ndarray) and matrix.dtype in (np.float32, np.float64), "features that are not numbers"
+    )
+    _require(isinstance(names, tuple) and matrix.shape == (n_edges, len(names)), "features of other edges")
+    _require(isinstance(categories, dict) and set(categories) <= set(names), "categories of other features")
     return Features(read_only(matrix), names, categories)
 
 
 def _edges_from(table: Any, rows: Any, label: Any, label_ticks: Any) -> TemporalEdges:
-    _check(type(table) is EdgeTable, "edges without a table")
+    _require(type(table) is EdgeTable, "edges without a table")
     if not isinstance(rows, range):
-        _check(_is_column(rows, "i") and rows.dtype == np.int64, "rows that are not positions")
+        _require(_is_column(rows, "i") and rows.dtype == np.int64, "rows that are not positions")
         rows = read_only(rows)
     if len(rows):
         ends = (rows[0], rows[-1]) if isinstance(rows, range) else (rows.min(), rows.max())
-        _check(all(0 <= row < len(table.ticks) for row in ends), "rows outside the table")
-    _check(label is None or (_is_column(label, "iufbO") and len(label) == len(rows)), "labels of other edges")
+        _require(all(0 <= row < len(table.ticks) for row in ends), "rows outside the table")
+    _require(label is None or (_is_column(label, "iufbO") and len(label) == len(rows)), "labels of other edges")
     if label_ticks is not None:
         known = _is_column(label_ticks, table.ticks.dtype.kind) and label_ticks.itemsize == 8
-        _check(known and len(label_ticks) == len(rows), "times of labels that are not those of the edges")
+        _require(known and len(label_ticks) == len(rows), "times of labels that are not those of the edges")
     edges = TemporalEdges.__new__(TemporalEdges)
     edges.__setstate__((table, rows, label, label_ticks))
     return edges
@@ -619,7 +623,7 @@ def _csr_from(shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
 
 
 def _scalar_from(dtype: str, value: str) -> Any:
-    _check(np.dtype(dtype).kind in SCALARS, f"a number of the dtype {dtype}")
+    _require(np.dtype(dtype).kind in SCALARS, f"a number of the dtype {dtype}")
     return np.frombuffer(bytes.fromhex(value), dtype, 1)[0]
 
 
@@ -627,7 +631,7 @@ def _is_column(array: Any, kinds: str) -> bool:
     return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in kinds and array.dtype.isnative
 
 
-def _check(is_right: bool, complaint: str) -> None:
+def _require(is_right: bool, complaint: str) -> None:
     if not is_right:
         raise ValueError(f"it holds {complaint}")
 

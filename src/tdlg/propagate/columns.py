@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
-
-LARGEST = 1e38  # number that single precision holds
 
 
 def table_columns(
@@ -56,24 +55,18 @@ def table_columns(
         known = evidence._replace(labelled=labelled)
         lines[both:own, ends[group] : ends[group + 1]] = two_end_columns(plan, known, query.at[rows], n_threads).T
 
-    with ThreadPoolExecutor(n_threads or default_threads()) as pool:  # the walks release the interpreter's lock
-        jobs = [pool.submit(fill_two_ends, group) for group in range(len(groups) if plan.has_two_ends else 0)]
-        jobs += [pool.submit(fill, *one) for one in zip(plan.all_matches, starts, [*starts[1:], both], strict=True)]
-        for group, values in enumerate(mine):
-            lines[own:, ends[group] : ends[group + 1]] = plan.compressed(values).T
-        for job in jobs:
-            job.result()
+    work = [partial(fill_two_ends, group) for group in range(len(groups) if plan.has_two_ends else 0)]
+    work += [partial(fill, *one) for one in zip(plan.all_matches, starts, [*starts[1:], both], strict=True)]
+    for group, values in enumerate(mine):
+        lines[own:, ends[group] : ends[group + 1]] = plan.compressed(values).T
+    if n_threads == 1:
+        for do in work:
+            do()
+    else:
+        with ThreadPoolExecutor(n_threads or default_threads()) as pool:  # the walks release the interpreter's lock
+            for job in [pool.submit(do) for do in work]:
+                job.result()
     return lines.T
-
-
-def single(columns: Floats) -> NDArray[np.float32]:
-    """Columns in single precision, the largest numbers being cut.
-
-    Estimators see all columns so rounded: those made in memory, from files and of a stream are then the same numbers, though
-    they are summed in another order, and a last bit could change the shape of trees.
-    """
-    found = np.empty_like(columns, np.float32)
-    return np.clip(columns, -LARGEST, LARGEST, out=found, casting="unsafe")
 
 
 class _Table:
@@ -274,11 +267,11 @@ def gather_evidence(features: PropagationFeatures, edges: TemporalEdges, *, use_
         labelled = labelled.copy()
         labelled[at[is_known]] = True
     network = Network.of(fitted, edges[new] if new.size else None)
-    label_ticks = _label_ticks(features, network, at, edges if use_labels else None)
+    label_ticks = _evidence_label_ticks(features, network, at, edges if use_labels else None)
     return Query(Evidence(network, own, targets, labelled, categories, label_ticks), at, *mine)
 
 
-def _label_ticks(
+def _evidence_label_ticks(
     features: PropagationFeatures, context: Network, at: Positions, edges: TemporalEdges | None
 ) -> NDArray[Any] | None:
     """When each label of the evidence became known; `edges` are those to score, if their labels count."""

@@ -229,7 +229,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         if float(np.ptp(ticks)) == 0.0:
             return plan_decays([], 0.0, None, as_durations=False)
         spread = time_spread(ticks)
-        scales = choose_scales(edges, spread) if is_auto else self.scales
+        scales = choose_scales(edges, spread, len(self.edges_)) if is_auto else self.scales
         return plan_decays(scales, spread, edges.time_unit, as_durations=is_auto)
 
     def _check_label_times(self, label_time: Any, label_delay: Any) -> None:

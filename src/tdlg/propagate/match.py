@@ -21,7 +21,7 @@ Codes = NDArray[np.int32]
 BLOCK = 4096  # rows whose columns are written at once, which stay in the cache
 
 
-class Walk(NamedTuple):
+class WalkedSums(NamedTuple):
     """Sums at the events of rows, from which those of rows are taken."""
 
     slots: NDArray[np.int32]  # the number of each row's event among those of rows; their number for a row without one
@@ -102,7 +102,7 @@ class MatchSums:
     ) -> None:
         self._plan, self._match, self._groups, self._own = plan, match, groups, keyed.own
         self._widths, self._spread = plan.widths(unit), plan.spread(unit)
-        self._separate: list[Walk] | None = None
+        self._separate: list[WalkedSums] | None = None
         self._usual, self._since = np.empty((0, len(values))), [np.empty((0, len(rows))) for rows, _ in groups]
         known = keyed.col_ticks[labels.cols] if labels.known is None else labels.known
         if match in SAME_ENDS and (plan.n_edge_values > 1 or plan.rarest is not None):
@@ -144,7 +144,7 @@ class MatchSums:
         self, keyed: Keyed, labels: Labels, known: NDArray[Any], n_before: Floats, rows: Positions, before: Any
     ) -> Floats:
         """Ticks since the last edge with a known label of the rarest class, and edges since, (2, n_rows)."""
-        from tdlg._kernels.columns import last_labels
+        from tdlg._kernels.columns import find_last_labels
 
         some = np.flatnonzero(labels.is_rare if before is None else labels.is_rare & (known < before))
         some = some[np.lexsort((known[some], keyed.col_keys[labels.cols[some]]))]
@@ -152,10 +152,12 @@ class MatchSums:
         starts = np.searchsorted(keyed.col_keys[cols], np.arange(keyed.n_keys + 1))
         of_labels = known[some], keyed.col_ticks[cols], n_before[cols]
         found = np.empty((2, len(rows)))
-        last_labels(keyed.row_keys[rows], keyed.row_ticks[rows], n_before[own], starts, *of_labels, found)
+        find_last_labels(keyed.row_keys[rows], keyed.row_ticks[rows], n_before[own], starts, *of_labels, found)
         return found
 
-    def _walk_labels(self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any) -> Walk:
+    def _walk_labels(
+        self, keyed: Keyed, labels: Labels, known: NDArray[Any], rows: Positions, before: Any
+    ) -> WalkedSums:
         # labels that become known after all rows are left out: their times may be far beyond all others
         counts = known < keyed.row_ticks[rows].max() if len(rows) else np.zeros(len(known), bool)
         if before is not None:
@@ -189,7 +191,7 @@ class MatchSums:
             write_columns(*written)
 
 
-def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> Walk:
+def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats, *, past_only: bool) -> WalkedSums:
     """Decayed sums of values, (n_cols, n_values), over the other events of a key, for several bandwidths in ticks."""
     from tdlg._kernels.columns import walk_scales
 
@@ -205,7 +207,7 @@ def walk_events(layout: Layout, values: Floats, widths: Sequence[float] | Floats
     walk_scales(*events, 1, True, sums, nearest[0])
     if not past_only:
         walk_scales(*events, -1, False, sums, nearest[1])
-    return Walk(slots, sums, nearest)
+    return WalkedSums(slots, sums, nearest)
 
 
 def decayed_sums(

@@ -24,6 +24,7 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.decay import Decay, Laplace, time_spread
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
 from tdlg.tables.ids import id_key
+from tdlg.tables.rows import kept_nodes
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -43,6 +44,7 @@ BOTH_MEANS = (  # their means: name, the count, the sum, and whether nodes must 
 )
 SINCE = ("recency", "since")  # how recent the last known label of the rarest class is, and how many edges came since
 AGREEMENTS = ("agreement", "agreement-sum", "agreement-common")
+LARGEST_SINGLE = 1e38  # number that single precision holds
 
 
 class Column(NamedTuple):
@@ -89,8 +91,15 @@ class ColumnPlan:
         """The short and the long bandwidth of the columns about both ends, in ticks; the long one is the times' spread."""
         return self._all_widths(time_unit)[-len(TWO_ENDS) :] if self.decays else np.array([np.inf, np.inf])
 
+    @cached_property
+    def _widths_by_unit(self) -> dict[str | None, Floats]:
+        return {}
+
     def _all_widths(self, time_unit: str | None) -> Floats:
-        return np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays])
+        found = self._widths_by_unit
+        if time_unit not in found:
+            found[time_unit] = np.array([decay.parts(time_unit)[0].bandwidth for decay in self.decays])
+        return found[time_unit]
 
     def scales_in_words(self, time_unit: str | None) -> str:
         """The time scales, for instance "53 days, 13 days"; empty if all times are equal."""
@@ -216,7 +225,7 @@ class ColumnPlan:
 
     def compressed(self, own: Floats) -> Floats:
         """An edge's own features as columns: the arsinh of scaled amounts, 0 where missing; all others as they are."""
-        return np.where(self.is_scaled, np.arcsinh(np.nan_to_num(own)), own) if self.own else own
+        return np.where(self.is_scaled, np.arcsinh(np.where(np.isnan(own), 0.0, own)), own) if self.own else own
 
     @cached_property
     def comparisons(self) -> tuple[Positions, Floats]:
@@ -373,6 +382,17 @@ def plan_decays(
     return decays, tuple(names[: len(scales)]), tuple(names[len(scales) :])
 
 
+def single(columns: Floats) -> NDArray[np.float32]:
+    """Columns in single precision, the largest numbers being cut.
+
+    Estimators see all columns so rounded: those made in memory, from files and of a stream are then the same numbers, though
+    they are summed in another order, and a last bit could change the shape of trees.
+    """
+    found = np.empty_like(columns, np.float32)
+    columns.clip(-LARGEST_SINGLE, LARGEST_SINGLE, out=found, casting="unsafe")  # np.clip takes longer for one event
+    return found
+
+
 # ---- time scales that suit the data
 
 
@@ -380,14 +400,14 @@ FACTOR = 4.0  # between two neighbouring scales
 FEWEST, MOST = 4, 6  # numbers of scales
 
 
-def choose_scales(edges: TemporalEdges, spread: float | None = None) -> list[float]:
+def choose_scales(edges: TemporalEdges, spread: float | None = None, n_rows: int | None = None) -> list[float]:
     """Time scales in standard deviations of the times: 1, 1/4, 1/16 and so on, down to the usual gap of a node.
 
     spread : the standard deviation of the times, in ticks; by default that of these edges. Not all times may be equal.
+    n_rows : the number of rows of the table whose edges these are; of a large one, some nodes decide (`kept_nodes`).
     """
     spread = time_spread(edges.ticks) if spread is None else spread
-    gap = min(usual_gap(gaps_of_nodes(edges.ticks, code)) for code in (edges.src_code, edges.dst_code))
-    return scales_between(spread, gap)
+    return scales_between(spread, usual_gap_of_edges(edges, n_rows or len(edges)))
 
 
 def scales_between(spread: float, gap: float) -> list[float]:
@@ -401,11 +421,22 @@ def scales_between(spread: float, gap: float) -> list[float]:
     return [FACTOR**-k for k in range(min(max(steps + 1, FEWEST), MOST))]
 
 
+def usual_gap_of_edges(edges: TemporalEdges, n_rows: int) -> float:
+    """The smaller one of the usual gaps of sources and of destinations, in ticks."""
+    kept, gaps = kept_nodes(edges, n_rows), []
+    for code in (edges.src_code, edges.dst_code):
+        some = kept[code]
+        gaps.append(usual_gap(gaps_of_nodes(edges.ticks[some], code[some])))
+    return min(gaps)
+
+
 def gaps_of_nodes(ticks: NDArray[Any], code: NDArray[np.integer[Any]]) -> NDArray[np.float64]:
     """The times between two consecutive edges of a node, in ticks; `code` says which node an edge has."""
     order = np.lexsort((ticks, code))
     code = code[order]
-    return np.diff(ticks[order].astype(np.float64))[code[1:] == code[:-1]]
+    return np.diff(ticks[order])[code[1:] == code[:-1]].astype(
+        np.float64
+    )  # differences are exact, also on a fine clock
 
 
 def usual_gap(gaps: NDArray[np.float64]) -> float:
@@ -478,13 +509,13 @@ def fit_own(
             f"the features are {list(edges.feature_names)}.",
             parameter="as_is",
         )
-    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name, rows) for name in _names(edges)]
+    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name, rows) for name in _own_names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
 
 
 def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
     """The numbers, (n_edges, sum of widths); NaN where an amount is missing."""
-    there = {*_names(edges), *CALENDAR}
+    there = {*_own_names(edges), *CALENDAR}
     missing = [column.name for column in columns if column.name not in there]
     if missing:
         features = [column.name for column in columns if column.name != WEIGHT]
@@ -492,7 +523,7 @@ def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
             f"The edges lack {', '.join(map(repr, missing))}, which the fitted edges have.",
             "Pass weight=." if missing == [WEIGHT] else f"Pass features={features!r}.",
         )
-    return np.hstack([np.empty((len(edges), 0)), *(_values(edges, column) for column in columns)])
+    return np.hstack([np.empty((len(edges), 0)), *(_numbers_of(edges, column) for column in columns)])
 
 
 class CategoryNumbers(dict[Hashable, int]):
@@ -580,7 +611,7 @@ def levels(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
 
     Numbers above all that were fitted count as the largest of those, so that an absurd one does not change what is usual.
     """
-    found, first = [np.empty((len(own), 0))], 0
+    found, first, place = np.empty((len(own), sum(column.is_scaled for column in columns))), 0, 0
     for column in columns:
         if column.is_scaled:
             x = np.minimum(own[:, first], column.highest)
@@ -589,9 +620,10 @@ def levels(own: Floats, columns: Sequence[OwnColumn]) -> Floats:
                 x = np.log(np.maximum(x - zero, least) / -zero)
             else:
                 x = np.arcsinh(x)
-            found.append(x[:, np.newaxis])
+            found[:, place] = x
+            place += 1
         first += column.width
-    return np.hstack(found)
+    return found
 
 
 def smallest_amounts(column: OwnColumn) -> tuple[float, float]:
@@ -614,7 +646,7 @@ def calendar_values(ticks: NDArray[Any], unit: str, name: str) -> Floats:
     return rest / (3_600.0 * ticks_per_second(unit)) if name == CALENDAR[0] else (day + 3.0) % 7.0
 
 
-def _names(edges: TemporalEdges) -> list[str]:
+def _own_names(edges: TemporalEdges) -> list[str]:
     names = list(edges.feature_names)
     return names if edges.weight is None or WEIGHT in names else [*names, WEIGHT]
 
@@ -639,7 +671,7 @@ def _fit_column(edges: TemporalEdges, name: str, rows: Any) -> OwnColumn:
     return OwnColumn(name, (), centre, float(spread), beside=beside, highest=float((x.max() - centre) / spread))
 
 
-def _values(edges: TemporalEdges, column: OwnColumn) -> Floats:
+def _numbers_of(edges: TemporalEdges, column: OwnColumn) -> Floats:
     x = raw_values(edges, column.name)
     if bool(column.categories) != (column.name in edges.feature_categories) and np.isfinite(x).any():
         kinds = ("numbers", "categories")[:: -1 if column.categories else 1]

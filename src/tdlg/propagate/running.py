@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg import _kernels as kernels
+from tdlg._kernels.stream import absorb, run
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.match import SAME_ENDS
@@ -26,21 +27,22 @@ from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan, levels, to_sum
 from tdlg.propagate.state import (
     MOST_MANY,
     EventRows,
-    Part,
+    PrefixedArrays,
     Rings,
     RunningSums,
     SavedArrays,
     StreamEvents,
+    index_of,
     reads_of,
     unused_codes,
 )
+from tdlg.tables.column import EXACT
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 READ_ENDS, READ_PAIRS = reads_of(BOTH_MATCHES), reads_of(["pair", "reversed"])
 ADDED_ENDS, ADDED_PAIRS = reads_of(["src", "dst"], skip_loops=True), reads_of(["pair"], skip_loops=True)
-EXACT = 2**53  # whole numbers that floats hold exactly
 
 
 def stream_clock(edges: TemporalEdges) -> tuple[str | None, np.dtype[Any]]:
@@ -54,7 +56,7 @@ def stream_clock(edges: TemporalEdges) -> tuple[str | None, np.dtype[Any]]:
 # ---- what waits to be absorbed until time has moved on: edges, and labels that become known
 
 
-class Absorptions(NamedTuple):
+class Updates(NamedTuple):
     """Edges and labels to absorb, (n,) each, in the order of time."""
 
     tick: NDArray[Any]  # when an edge happened, or a label became known
@@ -71,22 +73,24 @@ class Absorptions(NamedTuple):
         columns = zip(*entries, strict=True) if entries else ((),) * len(types)
         return cls(*(np.array(column, kind) for column, kind in zip(columns, types, strict=True)))
 
-    def some(self, which: Any) -> Absorptions:
+    def some(self, which: Any) -> Updates:
         """Some of them."""
-        return Absorptions(*(column[which] for column in self))
+        return Updates(*(column[which] for column in self))
 
-    def split(self, now: Any) -> tuple[Absorptions, Absorptions]:
+    def split(self, now: Any) -> tuple[Updates, Updates]:
         """Those that happened before a time, and the others, of some in the order of time."""
-        n_before = self.tick.searchsorted(now)
-        return self.some(slice(0, n_before)), (self if n_before == 0 else self.some(slice(n_before, None)))
+        n_before = int(self.tick.searchsorted(now))
+        if n_before == len(self.tick):
+            return self, self.some(slice(n_before, None))
+        return self.some(slice(0, n_before)), (self.some(slice(n_before, None)) if n_before else self)
 
-    def merged(self, other: Absorptions) -> Absorptions:
+    def merged(self, other: Updates) -> Updates:
         """Both together, sorted."""
         if not len(self.tick) or not len(other.tick):
             return self if len(self.tick) else other
-        return Absorptions(*(np.concatenate(pair) for pair in zip(self, other, strict=True))).sorted()
+        return Updates(*(np.concatenate(pair) for pair in zip(self, other, strict=True))).sorted()
 
-    def sorted(self) -> Absorptions:
+    def sorted(self) -> Updates:
         """The same in the order of time."""
         if len(self.tick) < 2:
             return self
@@ -102,23 +106,36 @@ class Waiting:
         self._label_of: dict[int, int] = {}  # row of an event: number of its label that waits
         self._n_removed = 0  # labels that are still in the heap, though they wait no longer
         self._number = 0
-        self.nothing = Absorptions.of([], dtype)
+        self.nothing = Updates.of([], dtype)
 
     def __len__(self) -> int:
         return len(self._heap) - self._n_removed
 
     def new(
         self, rows: Positions, ticks: NDArray[Any], known: NDArray[Any] | None = None, sign: float = 1.0
-    ) -> Absorptions:
+    ) -> Updates:
         """Number the arrival of edges, or of labels that became known at these times."""
         numbers = np.arange(self._number, self._number + len(rows))
         self._number += len(rows)
         signs, is_label = np.empty(len(rows)), np.empty(len(rows), np.bool_)
         signs.fill(sign)  # np.full takes much longer for one event
         is_label.fill(known is not None)
-        return Absorptions(ticks if known is None else known, ticks, numbers, rows, is_label, signs)
+        return Updates(ticks if known is None else known, ticks, numbers, rows, is_label, signs)
 
-    def push(self, some: Absorptions) -> None:
+    def arrived(self, rows: Positions, ticks: NDArray[Any], *, keep: bool) -> Updates:
+        """Number the arrival of edges in the order of time; if they are kept, those at the latest time wait.
+
+        The others are returned.
+        """
+        n = int(ticks.searchsorted(ticks[-1]))
+        others = self.new(rows[:n], ticks[:n]) if n else self.nothing
+        if keep:
+            for row, tick in zip(rows[n:].tolist(), ticks[n:].tolist(), strict=True):
+                heapq.heappush(self._heap, (tick, tick, self._number, row, False, 1.0))
+                self._number += 1
+        return others
+
+    def push(self, some: Updates) -> None:
         """Let them wait."""
         entries = list(zip(*(column.tolist() for column in some), strict=True))
         self._label_of.update((row, number) for _, _, number, row, is_label, _ in entries if is_label)
@@ -129,7 +146,7 @@ class Waiting:
         for entry in entries:
             heapq.heappush(self._heap, entry)
 
-    def take(self, until: Any) -> Absorptions:
+    def take(self, until: Any) -> Updates:
         """Those that happened before a time, which wait no longer."""
         due: list[tuple[Any, ...]] = []
         while self._heap and self._heap[0][0] < until:
@@ -140,7 +157,7 @@ class Waiting:
             if entry[4]:
                 del self._label_of[entry[3]]
             due.append(entry)
-        return Absorptions.of(due, self._dtype) if due else self.nothing
+        return Updates.of(due, self._dtype) if due else self.nothing
 
     def _waits(self, entry: tuple[Any, ...]) -> bool:
         """Whether an entry of the heap is an edge, or a label that was not removed."""
@@ -157,9 +174,9 @@ class Waiting:
             self._n_removed = 0
         return True
 
-    def all(self) -> Absorptions:
+    def all(self) -> Updates:
         """All that wait, sorted."""
-        return Absorptions.of(sorted(filter(self._waits, self._heap)), self._dtype)
+        return Updates.of(sorted(filter(self._waits, self._heap)), self._dtype)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays."""
@@ -168,7 +185,7 @@ class Waiting:
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned."""
         self._heap, self._label_of, self._n_removed, self._number = [], {}, 0, int(state["next"])
-        self.push(Absorptions(*(state[name] for name in Absorptions._fields)))
+        self.push(Updates(*(state[name] for name in Updates._fields)))
 
 
 # ---- columns
@@ -233,17 +250,17 @@ class RunningColumns:
         if self._per_class and len(events.src):
             self._rings.make_room(1 + int(max(events.src.max(), events.dst.max())))
         rows = self.rows.take(len(events.ticks))
-        memory = self.rows.arrays
-        memory["nodes"][rows, kernels.SRC], memory["nodes"][rows, kernels.DST] = events.src, events.dst
-        memory["values"][rows, 0] = 1.0
+        memory, at = self.rows.arrays, index_of(rows)
+        memory["nodes"][at, kernels.SRC], memory["nodes"][at, kernels.DST] = events.src, events.dst
+        memory["values"][at, 0] = 1.0
         if self._plan.n_edge_values > 1:
-            memory["values"][rows, 1:] = to_sum(events.own, self._plan.own)
-            memory["levels"][rows], memory["excess"][rows] = levels(events.own, self._plan.own), 0.0
-        memory["categories"][rows], memory["ticks"][rows], memory["labels"][rows] = events.categories, events.ticks, 0.0
+            memory["values"][at, 1:] = to_sum(events.own, self._plan.own)
+            memory["levels"][at], memory["excess"][at] = levels(events.own, self._plan.own), 0.0
+        memory["categories"][at], memory["ticks"][at], memory["labels"][at] = events.categories, events.ticks, 0.0
         return rows
 
     def columns(
-        self, rows: Positions, own: Floats, labels: Absorptions | None = None, *, wanted: bool = True, keep: bool = True
+        self, rows: Positions, own: Floats, labels: Updates | None = None, *, wanted: bool = True, keep: bool = True
     ) -> Floats:
         """The columns of events in the order of time, (n_rows, n_columns), or none if they are not wanted.
 
@@ -251,7 +268,7 @@ class RunningColumns:
         Then events and labels are absorbed; unless `keep`, all is as it was before, and there must be no labels.
         """
         lines = np.empty((len(self._plan.columns), len(rows)) if wanted else (0, 0))
-        ticks = self.rows["ticks"][rows]
+        ticks = self.rows["ticks"][index_of(rows)]
         n_late = 0 if self.clock is None else int(ticks.searchsorted(self.clock))
         if n_late or not keep:
             self._absorb(self._due())
@@ -267,12 +284,11 @@ class RunningColumns:
                 self._absorb(self._due(labels))
             return lines.T
         rest = rows[n_late:], ticks[n_late:], own[n_late:]
-        new, last = self._waiting.new(*rest[:2]).split(ticks[-1])
+        new = self._waiting.arrived(*rest[:2], keep=keep)
         if keep:
             self.clock = ticks[-1]
             due = self._due(labels).merged(new)
             self._run(rest, self._absorbed(due), lines, n_late)
-            self._waiting.push(last)  # until time has moved on
             self.rows.release(due.row)
         else:
             waiting = self._waiting.take(ticks[-1])
@@ -281,14 +297,14 @@ class RunningColumns:
             self._waiting.push(waiting)
         return lines.T
 
-    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Absorptions:
+    def labels(self, rows: Positions, targets: Floats, known: NDArray[Any]) -> Updates:
         """Labels of events that have none yet, minus the prior, and when they became known; for `columns` or `absorb`."""
         self.rows["labels"][rows, 0], self.rows["labels"][rows, 1:] = 1.0, targets
         self.rows.hold(rows)
         ticks = self.rows["ticks"][rows]
         return self._waiting.new(rows, ticks, np.maximum(known, ticks))
 
-    def absorb(self, labels: Absorptions) -> None:
+    def absorb(self, labels: Updates) -> None:
         """Absorb labels: at once if they became known before the present time, else when time has moved on."""
         self._absorb(self._due(labels))
 
@@ -306,7 +322,7 @@ class RunningColumns:
         rows = np.array([row])
         self._take_back(rows, self._waiting.new(rows, self.rows["ticks"][rows], sign=-1.0))
 
-    def _take_back(self, rows: Positions, taken: Absorptions) -> None:
+    def _take_back(self, rows: Positions, taken: Updates) -> None:
         self.rows.hold(rows)
         n_before = [sums.n for sums in self._all_sums]
         self._absorb(taken)
@@ -315,7 +331,7 @@ class RunningColumns:
 
     # ---- absorbing
 
-    def _due(self, more: Absorptions | None = None) -> Absorptions:
+    def _due(self, more: Updates | None = None) -> Updates:
         """What waits and happened before the present time, and those of some more for which this holds."""
         due = self._waiting.take(self.clock)
         if more is None:
@@ -324,17 +340,15 @@ class RunningColumns:
         self._waiting.push(later)
         return now.merged(due)
 
-    def _absorb(self, due: Absorptions) -> None:
+    def _absorb(self, due: Updates) -> None:
         """Absorb without scoring anything."""
-        from tdlg._kernels.stream import absorb
-
         if len(due.row):
             absorbed = self._absorbed(due)  # which may move the memory
             absorb(absorbed, *self._memory())
             self.rows.release(due.row)
 
     @contextmanager
-    def _undone(self, due: Absorptions) -> Iterator[tuple[Any, ...]]:
+    def _undone(self, due: Updates) -> Iterator[tuple[Any, ...]]:
         """What is to be absorbed, as `_run` takes it; afterwards it is undone."""
         n_before = [sums.n for sums in self._all_sums]
         absorbed = self._absorbed(due)
@@ -346,7 +360,7 @@ class RunningColumns:
             sums.put_back(slots, arrays)
         self._rings.put_back(*rings)
 
-    def _absorbed(self, due: Absorptions) -> tuple[Any, ...]:
+    def _absorbed(self, due: Updates) -> tuple[Any, ...]:
         """Edges and labels with the slots of all their keys, as the kernel takes them."""
         keys = due.row, self.rows["nodes"], self.rows["categories"]
         slots = self._around.add(self._added, *keys, due.tick)
@@ -369,8 +383,6 @@ class RunningColumns:
 
     def _run(self, queries: tuple[Any, ...], absorbed: tuple[Any, ...], lines: Floats, start: int = 0) -> None:
         """Write the columns of queries (rows, ticks, own features) from `start` on, absorbing what is due on the way."""
-        from tdlg._kernels.stream import run
-
         rows, ticks, own = queries
         keys = rows, self.rows["nodes"], self.rows["categories"]
         slots = ends = pairs = self._around.find(self._reads, *keys)
@@ -430,7 +442,7 @@ class RunningColumns:
     def restore(self, state: SavedArrays) -> None:
         """Take over what `state` returned for the same features."""
         for name, part in self._parts.items():
-            part.restore(Part(state, f"{name}."))
+            part.restore(PrefixedArrays(state, f"{name}."))
         self.clock = state["clock"][0]
 
 
@@ -440,7 +452,7 @@ def _places(matches: Iterable[str]) -> Positions:
 
 
 def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
-    """How the kernel writes the columns, see `_kernels.stream._write`."""
+    """How the kernel writes the columns, see `_kernels.stream._write_rows`."""
     *starts, both_at, own_at, _ = plan.starts.tolist()
     n_two_ends = plan.n_targets * (2 * len(plan.two_end_means) + 8) + 2 if plan.has_two_ends else 0
     if n_two_ends != own_at - both_at:  # kernels do not check bounds

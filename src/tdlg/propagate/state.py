@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, LEAST_SUM, RECENT, SRC
+from tdlg._kernels.running import add_keys, find_slots, hash_table, is_faded, release_rows
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.match import ENDS, KINDS, MATCHES
 from tdlg.propagate.plan import CATEGORY_ENDS
@@ -24,7 +25,7 @@ SavedArrays = Mapping[str, NDArray[Any]]
 
 FIRST_SIZE = 1024  # number of rows and nodes at first; a power of two
 GROWTH = 1.25  # of the arrays when they are full
-ROWS_AT_ONCE = 8192  # for whose keys room is made at once
+KEYED_AT_ONCE = 8192  # for whose keys room is made at once
 
 PAIR, FIRST_CATEGORY = KINDS.index("pair"), len(KINDS)  # kinds of keys: those of matches, then those of categories
 MOST_MANY = (2 ** (63 - 2 * CODE_BITS) - FIRST_CATEGORY) // len(CATEGORY_ENDS)  # features that positive keys tell apart
@@ -42,7 +43,7 @@ class StreamEvents(NamedTuple):
     categories: Positions
 
 
-class Part(Mapping[str, NDArray[Any]]):
+class PrefixedArrays(Mapping[str, NDArray[Any]]):
     """The arrays whose names have a prefix, by the rest of their names; from a file, one after the other is read."""
 
     def __init__(self, whole: SavedArrays, prefix: str) -> None:
@@ -67,6 +68,11 @@ def grown(array: NDArray[Any], size: int, fill: Any = 0) -> NDArray[Any]:
     longer = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     longer[: len(array)] = array
     return longer
+
+
+def index_of(rows: Positions) -> Positions | slice:
+    """Rows as an index; that of a single row takes much less time."""
+    return slice(rows[0], rows[0] + 1) if len(rows) == 1 else rows
 
 
 def doubled(size: int, needed: float) -> int:
@@ -169,8 +175,6 @@ class RunningSums(_Slots):
 
     def find(self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions) -> Positions:
         """The slots of the keys of some rows of events, (n_rows, n_reads); -1 for a key that has none."""
-        from tdlg._kernels.running import find_slots
-
         slots = np.empty((len(rows), len(reads)), np.int64)
         find_slots(reads, rows, nodes, categories, self._table, self.keys, slots)
         return slots
@@ -179,11 +183,9 @@ class RunningSums(_Slots):
         self, reads: Positions, rows: Positions, nodes: Positions, categories: Positions, ticks: NDArray[Any]
     ) -> Positions:
         """The slots of the keys of events, as `find`; a key that has none gets one from a time on, (n_rows,)."""
-        from tdlg._kernels.running import add_keys
-
         slots = np.empty((len(rows), len(reads)), np.int64)
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
+        for start in range(0, len(rows), KEYED_AT_ONCE):
+            part = slice(start, start + KEYED_AT_ONCE)
             needed = self.n + slots[part].size
             if needed > len(self.keys):
                 self._take(*self.some(slice(self.n)), room=needed)
@@ -192,16 +194,12 @@ class RunningSums(_Slots):
         return slots
 
     def _take(self, *arrays: NDArray[Any], room: int = 0) -> None:
-        from tdlg._kernels.running import hash_table
-
         super()._take(*arrays, room=room)
         self.last[self.n :] = self.labelled[self.n :] = self._never
         self._table = hash_table(self.n, self.keys)
 
     def forget(self, now: Any, least_gap: float, after: float | None) -> None:
         """Forget keys with tiny sums whose last edge is at least `least_gap` ago, and those without a change for `after`."""
-        from tdlg._kernels.running import is_faded
-
         faded, last = np.empty(self.n, np.bool_), self.last[: self.n]
         is_faded(now, LEAST_SUM, self.rates, self.time, self.sums, faded)
         faded &= (last == self._never) | (last < now - least_gap)
@@ -353,17 +351,15 @@ class EventRows:
             self._n_free += larger - size
         self._n_free -= n
         rows = self._free[self._n_free : self._n_free + n][::-1].copy()
-        self._uses[rows] = 1
+        self._uses[index_of(rows)] = 1
         return rows
 
     def hold(self, rows: Positions) -> None:
         """Hold distinct rows once more."""
-        self._uses[rows] += 1
+        self._uses[index_of(rows)] += 1
 
     def release(self, rows: Positions) -> None:
         """Hold rows once less, each as often as it is named."""
-        from tdlg._kernels.running import release_rows
-
         self._n_free = int(release_rows(rows, self._n_free, self._uses, self._free))
 
     def state(self) -> dict[str, NDArray[Any]]:

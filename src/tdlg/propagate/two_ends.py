@@ -33,7 +33,7 @@ and "dst" has the same with sources and destinations exchanged: what u says abou
 
 No walk of these steps, at most three hops without turning back, can return to the edge itself, so no column of an edge
 depends on its label (where a pair repeats and labels on both sides count, up to rounding in the last bits, which
-estimators do not see, see `columns.single`). With `past_only`, an edge counts from strictly after its time, and its label
+estimators do not see, see `plan.single`). With `past_only`, an edge counts from strictly after its time, and its label
 from strictly after it became known; a late label decays from then on. The values of step 1 stay those of the time of the
 edge, so a stream needs per node the decayed sums, per edge under way its values of step 1, and per node two rings of its
 last 32 labels (other end, residuals, time known); labels known at one time enter by the times of their edges.
@@ -41,6 +41,7 @@ last 32 labels (other end, residuals, time known); labels known at one time ente
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
 EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
-DIGITS = 12  # of what describes an end
+MEAN_DIGITS = 12  # of what describes an end
 OF_EDGES = (kernels.ALL, kernels.FIRST + kernels.FAR, kernels.FIRST + kernels.BACK_SUM)  # the other sums are of labels
 PAIR_OF = {"src": "pair", "dst": "pair", "src-dst": "reversed", "dst-src": "reversed"}  # what is left out of a match
 FAR_END = {  # what of the far end a sum is made of
@@ -85,7 +86,7 @@ def two_end_columns(plan: ColumnPlan, known: Evidence, at: Positions, n_threads:
     rows, place = np.unique(known.edges.place[at], return_inverse=True)
     n_threads = max(1, min(n_threads or default_threads(), len(known.edges.first) // EDGES_PER_THREAD))
     with ThreadPoolExecutor(n_threads) as pool:
-        walks = _Walks(plan, known, pool, n_threads)
+        walks = _Walks(plan, known, pool.map, n_threads)
         described = [walks.describe(c) for c in range(plan.n_targets)]
         columns = [walks.means(c, described[c], rows) for c in range(plan.n_targets)]
         if plan.two_ends == "all":
@@ -110,9 +111,8 @@ def residuals(plan: ColumnPlan, known: Evidence) -> tuple[Floats, Floats]:
 
     Unlabelled edges have 0.
     """
-    with ThreadPoolExecutor(1) as pool:
-        walks = _Walks(plan, known, pool, 1)
-        described = [walks.describe(c, only_means=True) for c in range(plan.n_targets)]
+    walks = _Walks(plan, known, map, 1)
+    described = [walks.describe(c, only_means=True) for c in range(plan.n_targets)]
     found = np.zeros((2, len(known.edges.place), plan.n_targets))
     for end in (SRC, DST):
         for c, of_class in enumerate(described):
@@ -124,9 +124,9 @@ def residuals(plan: ColumnPlan, known: Evidence) -> tuple[Floats, Floats]:
 class _Walks:
     """The distinct edges with their labels, of copies those of the first that is labelled, and walks over them."""
 
-    def __init__(self, plan: ColumnPlan, known: Evidence, pool: ThreadPoolExecutor, n_threads: int) -> None:
+    def __init__(self, plan: ColumnPlan, known: Evidence, run: Callable[..., Iterable[Any]], n_threads: int) -> None:
         edges = known.edges
-        self.plan, self._pool, self._n_threads = plan, pool, n_threads
+        self.plan, self._map, self._n_threads = plan, run, n_threads
         self._codes, self._n_nodes = (edges.distinct(edges.src), edges.distinct(edges.dst)), edges.n_nodes
         self._ticks = edges.distinct(edges.ticks)
         chosen = np.empty(len(edges.first), np.int64)
@@ -166,7 +166,7 @@ class _Walks:
 
     def _rounded(self, described: list[Floats]) -> list[Floats]:
         """With labels on both sides, what is left of an edge's own label, when its pair is taken away, is rounded off."""
-        return described if self.plan.past_only else [np.round(values, DIGITS) for values in described]
+        return described if self.plan.past_only else [np.round(values, MEAN_DIGITS) for values in described]
 
     def means(self, c: int, described: list[Floats], rows: Positions) -> list[Floats]:
         """Step 2: the means of a class for some rows, each with both scales."""
@@ -205,7 +205,7 @@ class _Walks:
             return walk_events(layout, values, widths, past_only=self.plan.past_only).take(slice(None))[0]
 
         done: dict[tuple[str, int, int], Floats] = {}
-        for (match, of_labels), sums in zip(jobs, self._pool.map(run, *zip(*jobs, strict=True)), strict=True):
+        for (match, of_labels), sums in zip(jobs, self._map(run, *zip(*jobs, strict=True)), strict=True):
             done |= {(match, *key): sums[:, v] for v, key in enumerate(jobs[match, of_labels])}
         return {
             (place, kind): done[BOTH_MATCHES[place], place, kind] - done[PAIR_OF[BOTH_MATCHES[place]], place, kind]
@@ -282,5 +282,5 @@ class _Walks:
             agreement(order[slice(*part)], *asked, mine, theirs, self.plan.past_only, out, common)
 
         cuts = np.linspace(0, len(order), self._n_threads + 1).astype(int)
-        list(self._pool.map(run, pairwise(cuts.tolist())))
+        list(self._map(run, pairwise(cuts.tolist())))
         return out, common

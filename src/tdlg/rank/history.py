@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tdlg._kernels import DST, SRC
 from tdlg.clock import common_clock, rounded_up, ticks_per_second, times_of
 from tdlg.edges import TemporalEdges, check_alike
+from tdlg.explain.partners import Past
 from tdlg.propagate.state import GROWTH, NodeCodes, grown
 from tdlg.rank.state import COLUMNS, RankingState
 
@@ -56,6 +57,12 @@ class History:
         part = slice(*part.indices(self._n))
         when = (self._ticks[part] - self._ticks[0]).astype(np.float64)
         return self._src[part].astype(np.int64), self._dst[part].astype(np.int64), when
+
+    def past(self, upto: int) -> Past:
+        """The first edges, which reasons are made of."""
+        with self._lock:
+            src, dst, ticks = self._src[:upto].copy(), self._dst[:upto].copy(), self._ticks[:upto].copy()
+            return Past(src, dst, ticks, self.unit, self.none.bipartite)
 
     def _new(self) -> RankingState:
         return RankingState(self._widths, not self.none.bipartite)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -15,10 +16,11 @@ from tdlg._kernels import DST, SRC
 from tdlg._kernels.ranking import NEVER
 from tdlg.checks import as_generator, check_choice, check_count
 from tdlg.clock import times_of
-from tdlg.edges import TemporalEdges
+from tdlg.edges import TemporalEdges, check_alike
 from tdlg.estimator import EdgesEstimator, all_or_nothing, edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.models.pairs import as_frame, as_ticks, best_pairs, candidate_edges
+from tdlg.explain.partners import Asked, partner_reasons
+from tdlg.models.pairs import as_ticks, best_pairs, candidate_edges, pairs_as_frame
 from tdlg.models.trees import Trees
 from tdlg.rank.fit import (
     FEWEST_QUERIES,
@@ -165,6 +167,35 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             self._later.append(known)
         return self
 
+    def knows(self, src: Any) -> bool:
+        """Whether a source is among the known edges."""
+        check_is_fitted(self)
+        return bool(_codes_of_ends(self._history, listed(as_ids([src], "src")), SRC, "src")[0] >= 0)
+
+    def later(self, edges: TemporalEdges) -> TemporalEdges:
+        """The edges after the last known one, and those at the same time that are not known: what `update` may add.
+
+        Parameters
+        ----------
+        edges
+            A table that may begin with the known edges.
+        """
+        known = self.edges_
+        kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
+        if len(set(kinds)) > 1:
+            hints = ["Name the unit that they count, as with time_unit='s'."] * (kinds[0] == "numbers")
+            problem = f"The times of the table are {kinds[0]}, and those of the model {kinds[1]}."
+            raise ParameterError(problem, *hints, parameter="time")
+        check_alike((known, edges))
+        last, is_new = known.time.max(), edges.time > known.time.max()
+        there, here = (each[each.time == last] for each in (known, edges.with_ids_of(known)))
+        left = Counter(zip(there.src.tolist(), there.dst.tolist(), strict=True))
+        pairs = zip(here.src.tolist(), here.dst.tolist(), strict=True)
+        for row, pair in zip(np.flatnonzero(edges.time == last), pairs, strict=True):
+            is_new[row] = left[pair] == 0
+            left[pair] -= not is_new[row]
+        return edges[is_new]
+
     @property
     def edges_(self) -> TemporalEdges:
         """The edges that are known: those given to `fit` and `update`."""
@@ -216,16 +247,21 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score and seen (whether the source had this destination before), the best first; among
-            equal scores in the order of the candidates. A score has a meaning only beside others of the same source and
-            time.
+            Columns src, dst, time, score, seen (whether the source had this destination before) and reason (the strongest
+            fact about the two that was known then, in words), the best first; among equal scores in the order of the
+            candidates. A score has a meaning only beside others of the same source and time.
         """
         check_is_fitted(self)
         found = self._ranked(self._history, src, time, candidates)
         best = np.argsort(-found.scores, kind="stable")
         dst = [found.ids[k] for k in best.tolist()]
         pairs = TemporalEdges([found.src] * len(dst), dst, np.repeat(found.time, len(dst)), bipartite=True)
-        return as_frame(pairs, score=found.scores[best], seen=found.seen[best])
+        code, when, upto = found.asked
+        known = self._history.past(upto)
+        n = len(dst)
+        asked = Asked(np.full(n, code), found.codes[best], np.full(n, when), np.full(n, upto), [found.src] * n, dst)
+        reasons = partner_reasons(known, asked)
+        return pairs_as_frame(pairs, score=found.scores[best], seen=found.seen[best], reason=reasons)
 
     def _ranked(self, history: History, src: Any, time: Any, candidates: Any) -> Ranked:
         """The candidates of a source with their scores, given what a history knows."""
@@ -235,17 +271,18 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         else:
             ticks, unit = as_ticks(time, history.none, "time", "rank")
             upto, when = history.ask(ticks, unit)
-        code = _codes(history, listed(as_ids([src], "src")), SRC, "src")
+        code = _codes_of_ends(history, listed(as_ids([src], "src")), SRC, "src")
         if candidates is None:
             codes = history.candidates(int(code[0]), int(upto[0]))
             ids = [history.nodes.id_of(k) for k in codes.tolist()]
         else:
-            ids, codes = _distinct(history, candidates)
+            ids, codes = _distinct_nodes(history, candidates)
         if not ids:
             raise _no_candidates(candidates is not None)
         rows = next(history.blocks(code, when, upto, np.array([0, len(codes)]), codes))
         own = src if code[0] < 0 else history.nodes.id_of(int(code[0]))
-        return Ranked(own, times_of(ticks, unit), ids, self._next_scores(rows), rows[:, _GAP] < NEVER)
+        asked = int(code[0]), float(when[0]), int(upto[0])
+        return Ranked(own, times_of(ticks, unit), ids, codes, asked, self._next_scores(rows), rows[:, _GAP] < NEVER)
 
     def decision_function(self, X: Any) -> Floats:
         """Scores of the destinations of edges, given their sources and all edges strictly before them, shape (n_edges,).
@@ -319,8 +356,8 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         Returns
         -------
         polars.DataFrame
-            Columns src, dst, time, score and seen (whether this pair occurred at that time or before), the most likely
-            first.
+            Columns src, dst, time, score, seen (whether this pair occurred at that time or before) and reason (the
+            strongest fact about the two that is known then, in words), the most likely first.
         """
         check_is_fitted(self)
         check_count("top", "k", k, 1)
@@ -361,7 +398,6 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
 
     def _check_loaded(self) -> None:
         """Refuse trees from a file that cannot be evaluated."""
-        super()._check_loaded()
         for name in ("next_trees_", "pair_trees_"):
             trees = getattr(self, name, None)
             if trees is not None and not isinstance(trees, Trees):
@@ -381,11 +417,13 @@ class Ranked(NamedTuple):
     src: Any  # the id of the source
     time: NDArray[Any]  # one element
     ids: list[Any]  # of the candidates
+    codes: Codes  # of the candidates, -1 for one that is not known
+    asked: tuple[int, float, int]  # the code of the source, the time of the state, and how many edges are known
     scores: Floats
     seen: NDArray[np.bool_]  # whether the source had them before
 
 
-def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
+def _codes_of_ends(history: History, ids: list[Any], end: int, name: str) -> Codes:
     """The codes of sources or destinations; refuses what cannot be an id."""
     try:
         return history.find(ids, end)
@@ -395,10 +433,10 @@ def _codes(history: History, ids: list[Any], end: int, name: str) -> Codes:
         ) from None
 
 
-def _distinct(history: History, candidates: Any) -> tuple[list[Any], Codes]:
+def _distinct_nodes(history: History, candidates: Any) -> tuple[list[Any], Codes]:
     """The ids of given candidates and their codes, each node once."""
     ids = listed(as_ids(candidates, "candidates"))
-    codes = _codes(history, ids, DST, "candidates")
+    codes = _codes_of_ends(history, ids, DST, "candidates")
     first = {(code, None) if code >= 0 else (code, ids[k]): k for k, code in reversed(list(enumerate(codes.tolist())))}
     at = np.sort(np.array(list(first.values()), np.int64))
     return [ids[k] for k in at.tolist()], codes[at]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tdlg._kernels.ranking import EDGES, FOUND, NODE, NONE, PAIR, PAIRS, STEP, STEPS, Ranking, Scratch
+from tdlg._kernels.ranking import EDGES, FOUND, NODE, NONE, PAIR, PAIRS, STEP, STEPS, RankingArrays, Scratch
 from tdlg._kernels.running import hash_table
 from tdlg.propagate.state import FIRST_SIZE, GROWTH, grown
 
@@ -47,7 +47,7 @@ class RankingState:
         no_sums, no_keys = np.zeros((0, len(self.rates))), np.zeros(0, np.int64)
         index = no_keys, hash_table(0, no_keys)
         of_nodes, of_pairs = (_new_nodes(0), no_sums, no_sums), (np.zeros(0, PAIR), no_sums)
-        self._state = Ranking(np.array([0, 0, 0, NONE]), *of_nodes, *of_pairs, *index, np.zeros(0, STEP), *index)
+        self._state = RankingArrays(np.array([0, 0, 0, NONE]), *of_nodes, *of_pairs, *index, np.zeros(0, STEP), *index)
         self._scratch = _new_scratch(0)
 
     @property
@@ -62,10 +62,10 @@ class RankingState:
 
     def absorb(self, src: Codes, dst: Codes, when: Floats) -> None:
         """Add edges, in the order of time."""
-        from tdlg._kernels.ranking import absorb
+        from tdlg._kernels.ranking import absorb_edges
 
         self._make_room(1 + max(int(src.max(initial=-1)), int(dst.max(initial=-1))), len(src))
-        absorb(self._state, src, dst, when, self.rates)
+        absorb_edges(self._state, src, dst, when, self.rates)
 
     def columns(self, src: int, when: float, candidates: Codes) -> Floats:
         """The columns of candidates for the next destination of a source, (n_candidates, n_columns)."""
@@ -104,14 +104,14 @@ class RankingState:
 
         The candidates of query k are those from `starts[k]` to `starts[k + 1]`, and it knows the first `upto[k]` edges.
         """
-        from tdlg._kernels.ranking import run
+        from tdlg._kernels.ranking import run_queries
 
         src, dst, when = edges or (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
         upto = np.zeros(len(queries[0]), np.int64) if upto is None else upto
         self._make_room(1 + max(int(codes.max(initial=-1)) for codes in (queries[0], candidates, src, dst)), len(src))
         rows = np.empty((len(candidates), len(COLUMNS)))
         scratch = self.one_type, self.rates, self._scratch
-        run(self._state, (src, dst, when), upto, queries, starts, candidates, *scratch, rows)
+        run_queries(self._state, (src, dst, when), upto, queries, starts, candidates, *scratch, rows)
         return rows
 
     def sample(

@@ -4,6 +4,7 @@ The page contains its own style and script and makes no network requests; the us
 `write_report` writes the page, `build_report` returns it as a string.
 """
 
-from tdlg.report.page import build_report, write_report
+from tdlg.report.card import ModelCard
+from tdlg.report.page import build_report, write_curve, write_report
 
-__all__ = ["build_report", "write_report"]
+__all__ = ["ModelCard", "build_report", "write_curve", "write_report"]

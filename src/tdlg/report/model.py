@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from tdlg import __version__
 from tdlg.checks import check_choice, check_count
+from tdlg.clock import unit_since_1970
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.exceptions import EdgesError, TdlgError
 from tdlg.explain.nodes import node_scores
 from tdlg.judge.holdout import HeldOut, Judged, hold_out, judge, label_codes
 from tdlg.judge.metrics import Ranking, calibration
+from tdlg.report.slices import FEW, slices_of
 from tdlg.report.subject import GROUPS, LastLabels, Selected, Subject, last_labels, make_subject, select_edges
-from tdlg.report.text import count, in_words, name_of, rounded, share
-
-__all__ = ["page_model"]
+from tdlg.report.text import in_words, name_of, percent, rounded, share
+from tdlg.tables.text import count
 
 Floats = NDArray[np.float64]
 Values = dict[str, Any]
@@ -70,12 +71,79 @@ def page_model(
             "interactions": _interactions(subject, selected),
             "nodes": _nodes(subject, selected),
             "quality": {"why_not": why_not} if judged is None else _quality(subject, judged),
+            "slices": None if judged is None else slices_of(subject, judged),
             "data": _data(subject, judged, selected, unused),
             "activity": _activity(subject, last),
             "settings": _settings(subject, judged),
             "reproduce": _reproduce(subject, command),
         }
     )
+
+
+def card_model(
+    model: Any, positive: Any, label_name: str | None, alerts_per_day: float, evaluate: Any, seed: int
+) -> Values:
+    """All that a model card says; the parameters are those of `ModelCard`."""
+    subject = make_subject(model, None, None, positive, None, seed, label_name)
+    held, judged, why_not = _judged(subject, evaluate)
+    selected = select_edges(subject, held)
+    last = last_labels(subject.learnt.ticks, label_codes(subject.learnt, subject.classes))
+    cautions, slices = _cautions(subject, held, selected, last), None
+    if judged is not None:
+        slices = slices_of(subject, judged, alerts_per_day)
+    quality = {"why_not": why_not} if judged is None else _quality(subject, judged)
+    quality.pop("scores", None)  # the dots of single interactions
+    said = {
+        "title": f"{type(model).__name__} for {subject.wanted}",
+        "version": __version__,
+        "positive": subject.wanted,
+        "is_dated": bool(subject.clock.unit),
+        "data": _data(subject, judged, selected, ()),
+        "quality": quality,
+        "slices": slices,
+        "limits": _limits(subject, judged, cautions, slices),
+        "settings": _settings(subject, judged),
+        "reproduce": _reproduce(subject, None),
+    }
+    return _plain(said)
+
+
+def _limits(subject: Subject, judged: Judged | None, cautions: Values, slices: Values | None) -> list[str]:
+    """What the figures do not say, in sentences."""
+    found = []
+    n, n_known = len(subject.learnt), int(subject.learnt.labelled.sum())
+    if n_known < n:
+        found.append(
+            f"{percent(1 - n_known / n)} of the interactions have no label: how good the model is on them is not measured. "
+            "If labels are known only for what was looked at, those that nobody looked at may differ."
+        )
+    if judged is None:
+        return [*found, "The quality is not known."]
+    found.append(
+        f"The figures are of one split: {count(judged.n, 'held-out label')}, "
+        f"{int(judged.model.is_positive.sum()):,} of them {subject.wanted}. Other times give other figures."
+    )
+    if judged.held.how == "random":
+        found.append("The labels held out were chosen at random: for later interactions expect less.")
+    if cautions["one_class"] is not None:
+        one = cautions["one_class"]
+        found.append(f"The last {count(one['n'], 'label')}, from {one['start']} on, are all {one['label']}.")
+    off = _how_far_off(judged)
+    if off is not None:
+        word = "high" if off > 1 else "low"
+        found.append(f"On the held-out labels the probabilities were {max(off, 1 / off):.2g} times too {word}.")
+    if _verdict(judged)["sign"] <= 0:
+        found.append(f"It is not clearly better than {_verdict(judged)['reference']}, a simple reference.")
+    rows = [row for group in (slices or {"groups": []})["groups"][1:] for row in group["rows"]]
+    few = sum(row["positive"] < FEW for row in rows)
+    if few:
+        found.append(
+            f"{few} of the {len(rows)} slices have fewer than {FEW} labels that are {subject.wanted}: too few to compare."
+        )
+    missing = [row for row in rows if row["alerts"] == 0 and row["positive"]]
+    if missing:
+        found.append(f"{count(len(missing), 'slice')} with such labels got no alert at all.")
+    return found
 
 
 def _check(evaluate: Any, seed: Any, edges: Any) -> None:
@@ -389,10 +457,10 @@ def _data(subject: Subject, judged: Judged | None, selected: Selected, unused: S
 
 def _as_dates(subject: Subject) -> list[str] | None:
     """The first and last time as dates, where they are numbers that look like seconds since 1970."""
-    first, last = float(subject.edges.ticks.min()), float(subject.edges.ticks.max())
-    if subject.clock.unit is not None or not 5e8 < first < last < 4e9:
+    ticks = subject.edges.ticks
+    if subject.clock.unit is not None or unit_since_1970(ticks) != "s" or ticks.min() == ticks.max():
         return None
-    return [str(np.datetime64(int(tick), "s").astype("datetime64[D]")) for tick in (first, last)]
+    return [str(np.datetime64(int(tick), "s").astype("datetime64[D]")) for tick in (ticks.min(), ticks.max())]
 
 
 def _activity(subject: Subject, one_class: LastLabels | None) -> Values | None:

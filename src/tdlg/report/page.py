@@ -10,27 +10,32 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
+from tdlg import __version__
 from tdlg.atomic import new_file, target_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored
 from tdlg.judge.holdout import HeldOut
 from tdlg.report import charts
 from tdlg.report.model import page_model
-from tdlg.report.text import as_json, count, figure, in_words, percent, share
+from tdlg.report.text import as_json, figure, in_words, name_of, percent, share
+from tdlg.tables.text import count
 
-__all__ = ["build_report", "write_report"]
+if TYPE_CHECKING:
+    import polars as pl
 
 Evaluate = Literal["auto", "random", "time"]
+CURVE_METRICS = ("auc", "average_precision", "alert_precision")
 
 NAVIGATION = (
     ("interactions", "Interactions"),
     ("nodes", "Nodes"),
     ("quality", "Quality"),
+    ("slices", "Slices"),
     ("read", "Data"),
     ("activity", "Activity"),
     ("settings", "Settings"),
@@ -145,26 +150,94 @@ def build_report(model: Any, edges: TemporalEdges | Scored | None = None, **give
 def render(said: dict[str, Any]) -> str:
     """The page, which allows only its own style and script, known by their digests, and no connection."""
     style, script = _own("parts.css", "page.css"), _own("charts.js", "tables.js", "page.js")
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            **said,
-            navigation=NAVIGATION,
-            dots=Markup(as_json({"scores": said["quality"].get("scores")})),
-            style=Markup(style),
-            script=Markup(script),
-            style_digest=_digest(style),
-            script_digest=_digest(script),
-        )
+    return _template("page.html").render(
+        **said,
+        navigation=NAVIGATION,
+        dots=Markup(as_json({"scores": said["quality"].get("scores")})),
+        style=Markup(style),
+        script=Markup(script),
+        style_digest=_digest(style),
+        script_digest=_digest(script),
+    )
+
+
+def write_curve(
+    path: str | os.PathLike[str], found: pl.DataFrame, *, positive: Any, command: str | None = None
+) -> Path:
+    """Write a page that shows how the quality grows with the history: a chart and a table, without a script.
+
+    Parameters
+    ----------
+    path
+        The file to write. It is replaced only when the page is complete.
+    found
+        What `tdlg.judge.backtest.learning_curve` returned.
+    positive
+        The positive class, to be named on the page.
+    command
+        The shell command that wrote the page, to be shown at its end.
+
+    Returns
+    -------
+    pathlib.Path
+        The file written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from tdlg import make_payments
+    >>> from tdlg.judge.backtest import learning_curve
+    >>> from tdlg.report import write_curve
+    >>> found = learning_curve(make_payments(1500, random_state=0).edges, "60d")
+    >>> write_curve(pathlib.Path(tempfile.mkdtemp()) / "curve.html", found, positive="fraud").name
+    'curve.html'
+    """
+    target, style = target_of(path), _own("parts.css", "page.css")
+    rows, names = found.to_dicts(), found["method"].unique(maintain_order=True).to_list()
+    text = _template("curve.html").render(
+        rows=rows,
+        names=names,
+        histories=found["history"].unique(maintain_order=True).to_list(),
+        precision={name: [row["average_precision"] for row in rows if row["method"] == name] for name in names},
+        n=max((row["n"] for row in rows), default=0),
+        positives=max((row["positives"] for row in rows), default=0),
+        positive=name_of(positive),
+        heads=("history", "method", *(name.replace("_", " ") for name in CURVE_METRICS)),
+        metrics=CURVE_METRICS,
+        command=command,
+        version=__version__,
+        style=Markup(style),
+        style_digest=_digest(style),
+    )
+    with new_file(target) as file:
+        file.write(text.encode())
+    return target
+
+
+def render_card(said: dict[str, Any]) -> str:
+    """A model card, which has no script."""
+    style = _own("parts.css", "page.css")
+    return _template("card.html").render(**said, style=Markup(style), style_digest=_digest(style))
+
+
+def render_case(said: dict[str, Any], ends: str, timeline: str) -> str:
+    """The page of a case of the desk, with its two drawings; the service calls it."""
+    style = _own("parts.css", "page.css")
+    return _template("case.html").render(
+        **said,
+        ends=Markup(ends),
+        timeline=Markup(timeline),
+        version=__version__,
+        style=Markup(style),
+        style_digest=_digest(style),
     )
 
 
 @cache
-def _templates() -> Environment:
-    """The templates escape all values; only what `charts` draws, which escapes its words itself, is taken as it is."""
+def _template(name: str) -> Template:
+    """The template escapes all values; only what `charts` draws, which escapes its words itself, is taken as it is."""
     templates = Environment(
-        loader=PackageLoader("tdlg.report"),
+        loader=PackageLoader("tdlg.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -177,9 +250,20 @@ def _templates() -> Environment:
         "probability": share,
         "in_words": in_words,
     }
-    drawings = ("swatch", "stroke", "square", "meter", "roc", "precision_recall", "calibration", "counts", "shares")
+    drawings = (
+        "swatch",
+        "stroke",
+        "square",
+        "meter",
+        "roc",
+        "precision_recall",
+        "calibration",
+        "counts",
+        "shares",
+        "learning",
+    )
     templates.globals |= {name: _as_markup(getattr(charts, name)) for name in drawings}
-    return templates
+    return templates.get_template(name)
 
 
 def _as_markup(draw: Any) -> Any:

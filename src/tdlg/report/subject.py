@@ -9,24 +9,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import set_missing_seed
 from tdlg.clock import check_unit
 from tdlg.edges import TemporalEdges
-from tdlg.estimator import Scored
+from tdlg.estimator import Explainable, Scored
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.positive import positive_of
 from tdlg.judge.holdout import HeldOut, label_codes, with_label_times
-from tdlg.models.linegraph import LineGraphClassifier
-from tdlg.models.propagation import PropagationClassifier
 from tdlg.report.text import Clock, name_of
-
-__all__ = ["LastLabels", "Selected", "Subject", "last_labels", "make_subject", "select_edges"]
-
-Classifier = PropagationClassifier | LineGraphClassifier
 
 GROUPS = 6  # marks that can be distinguished, besides the mark of unlabelled edges
 FEWEST = 5  # labels of one class at the end that are worth a word
@@ -37,7 +31,7 @@ CHANCE = 1e-6  # probability of that many labels of one class by chance, below w
 class Subject:
     """A fitted model and its edges; `learnt` are the edges it was fitted on, with the labels it learnt from."""
 
-    model: Classifier
+    model: Any  # a PropagationClassifier or a LineGraphClassifier
     scored: Scored
     learnt: TemporalEdges
     is_learnt: bool  # whether these are the edges that the page is about
@@ -106,7 +100,7 @@ def make_subject(
     ids: Any = None,
 ) -> Subject:
     """Check what was given, and fit the model where it is not fitted yet."""
-    if not isinstance(model, Classifier):
+    if not (isinstance(model, Explainable) and is_classifier(model)):
         raise ParameterError(
             f"The 'model' of a report must be a PropagationClassifier or a LineGraphClassifier. "
             f"Got {type(model).__name__} instead.",
@@ -136,7 +130,7 @@ def make_subject(
     return Subject(model, scored, learnt, is_learnt, positive_of(model, positive), clock, seed, label_name, named_ids)
 
 
-def _fitted(model: Classifier, edges: TemporalEdges | None, y: Any, seed: int) -> Classifier:
+def _fitted(model: Any, edges: TemporalEdges | None, y: Any, seed: int) -> Any:
     try:
         check_is_fitted(model)
     except NotFittedError:

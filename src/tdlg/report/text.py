@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from tdlg.clock import duration_in_words, ticks_per_second
 
-__all__ = ["Clock", "as_json", "count", "escaped", "figure", "in_words", "name_of", "percent", "share"]
-
 LONGEST_ID = 80  # characters of an id that are shown
 PLAIN = 1e15  # whole numbers below it are written with all their digits
 PERIODS = (
@@ -37,13 +35,7 @@ def name_of(value: Any, longest: int = LONGEST_ID) -> str:
         value = int(value)
     text = str(value)
     text = text if len(text) <= longest else text[: longest - 1] + "…"
-    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
-
-
-def count(n: int, noun: str) -> str:
-    """A number of things: "1 node", "2,000 nodes"."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
-    return f"{n:,} {noun if n == 1 else plural}"
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def figure(value: float, digits: int = 3) -> str:

@@ -1,4 +1,4 @@
-"""Lookup of edges by source, destination and time, and folds that keep equal edges together."""
+"""Edges of several tables: joined, found by source, destination and time; and folds that keep equal edges together."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import as_generator
-from tdlg.clock import common_clock
+from tdlg.clock import common_clock, rounded_up, times_of
 from tdlg.edges import TemporalEdges, check_alike
+from tdlg.linegraph.events import Copies
 from tdlg.tables.ids import concatenate_ids
 
 Codes: TypeAlias = NDArray[np.int64]
@@ -23,6 +24,59 @@ def concatenate_edges(*parts: TemporalEdges) -> TemporalEdges:
         common_clock(first.ticks, first.time_unit, part.ticks, part.time_unit)
     src, dst = (concatenate_ids([getattr(part, end) for part in parts]) for end in ("src", "dst"))
     return TemporalEdges(src, dst, np.concatenate([part.time for part in parts]), bipartite=first.bipartite)
+
+
+def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
+    """The edges of two tables in one new table, with labels, their times, weights and features.
+
+    Both have the same features, and either both or neither have weights and datetimes.
+    """
+    copies = Copies(first)
+    once = copies.distinct, more
+    bare = concatenate_edges(*once)
+    weights = [np.ones(len(edges)) if edges.weight is None else edges.weight for edges in once]
+    weight = None if first.weight is None else np.concatenate(weights)
+    features = {name: np.concatenate([feature_values(edges, name) for edges in once]) for name in first.feature_names}
+    table = TemporalEdges(
+        bare.src, bare.dst, bare.time, weight=weight, features=features or None, bipartite=first.bipartite
+    )
+    places = np.append(copies.place, len(copies.distinct) + np.arange(len(more)))
+    edges = table if copies.none else table[places]  # copies of an edge stay one edge
+    return edges.with_label(_both_labels(first, more), _both_label_times(first, more, edges))
+
+
+def _both_labels(first: TemporalEdges, more: TemporalEdges) -> NDArray[Any] | None:
+    if first.label is None and more.label is None:
+        return None
+    labels = [_label_or_missing(first, more), _label_or_missing(more, first)]
+    are_numbers = all(label.dtype.kind in "iuf" for label in labels)
+    return np.concatenate(labels if are_numbers else [label.astype(object) for label in labels])
+
+
+def _label_or_missing(edges: TemporalEdges, other: TemporalEdges) -> NDArray[Any]:
+    """Labels; missing ones if the edges have none."""
+    if edges.label is not None:
+        return edges.label
+    are_numbers = other.label is not None and other.label.dtype.kind in "iuf"
+    return np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
+
+
+def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalEdges) -> Any:
+    if first.label_ticks is None and more.label_ticks is None:
+        return None
+    clock = both.time_unit, both.ticks.dtype
+    ticks = [rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]
+    return times_of(np.concatenate(ticks), both.time_unit)
+
+
+def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
+    """A feature as it was passed: numbers with NaN, or categories with None where it is missing."""
+    assert edges.features is not None
+    values = edges.features[:, edges.feature_names.index(name)]
+    if name not in edges.feature_categories:
+        return values
+    categories = np.array([*edges.feature_categories[name], None], object)
+    return categories[np.where(np.isfinite(values), values, len(categories) - 1).astype(np.int64)]
 
 
 class EdgeIndex:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
 from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
+from tdlg.live.cases import MOST_ALERTS
+from tdlg.live.review import ChangeAnswer, ConflictError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve import schema
-from tdlg.serve.auth import COOKIE, KNOWN
+from tdlg.serve.auth import COOKIE, VISITOR
+from tdlg.serve.cases import Case, case_with, open_cases, wanted
+from tdlg.serve.export import case_page, table_of
 from tdlg.serve.feed import Feed, changes_since
 from tdlg.serve.http import Body, Limits, RefusedError, answered, as_json, query_of, read_items, whole_body
 from tdlg.serve.metrics import Metrics
@@ -23,6 +29,7 @@ from tdlg.serve.schema import JSON, LINES, STREAM, Answer, LabelAnswer, Problem,
 from tdlg.serve.worker import Worker
 
 if TYPE_CHECKING:
+    from tdlg.live.cases import Alert as LiveAlert
     from tdlg.live.event import EventError
     from tdlg.live.model import LiveModel
     from tdlg.live.state import Answer as LiveAnswer
@@ -31,6 +38,10 @@ if TYPE_CHECKING:
 __all__ = ["Api", "shown_node"]
 
 HEALTH_WITHIN = 5.0  # seconds
+TOP = 5  # reasons of each alert of a case
+MOST_EXPLAINED = 10  # alerts of a case, those with the highest scores
+MOST_OF_NODE = 400  # interactions of its node
+ATTACHED = 'attachment; filename="{}"'
 
 
 class Api:
@@ -60,15 +71,60 @@ class Api:
     async def labels(self, request: Request) -> Response:
         """Learn labels of earlier events."""
         body = await self._items(request, "label")
-        items = [_checked_label(item) for item in body.items]
-        found = iter(await self._worker.label([item for item in items if not isinstance(item, Refused)]))
-        answers = [item if isinstance(item, Refused) else next(found) for item in items]
-        listed = [answer if isinstance(answer, Refused) else _label_answer(answer) for answer in answers]
+        listed, status = await _done([_checked_label(item) for item in body.items], self._worker.label)
         n_refused = sum(isinstance(one, Refused) for one in listed)
         self._metrics.labels.labels("refused").inc(n_refused)
         self._metrics.labels.labels("learnt").inc(len(listed) - n_refused)
-        is_unknown = [isinstance(getattr(answer, "error", None), UnknownEventError) for answer in answers]
-        return _listed(body, listed, 404 if all(is_unknown) else 422)
+        return _listed(body, listed, status)
+
+    async def withdrawals(self, request: Request) -> Response:
+        """Withdraw earlier events."""
+        body = await self._items(request, "withdrawal")
+        return _listed(body, *await _done([_checked_id(item) for item in body.items], self._worker.withdraw))
+
+    # ---- what reviewers do
+
+    async def decisions(self, request: Request) -> Response:
+        """Learn what a reviewer did with alerts."""
+        body = await self._items(request, "decision")
+        given = [item for item in body.items if not isinstance(item, Refused)]
+        found = iter(await self._worker.decide(given, request.scope[VISITOR].name))
+        answers = [item if isinstance(item, Refused) else next(found) for item in body.items]
+        listed = [
+            answer if isinstance(answer, Refused) else _alert(answer.alert) if answer.alert else _refused(answer)
+            for answer in answers
+        ]
+        errors = [getattr(answer, "error", None) for answer in answers]
+        is_unknown = all(isinstance(error, UnknownEventError) for error in errors)
+        is_changed = all(isinstance(error, ConflictError) for error in errors)
+        return _listed(body, listed, 404 if is_unknown else 409 if is_changed else 422)
+
+    async def actions(self, request: Request) -> Response:
+        """Learn another action of a reviewer."""
+        body, visitor = await self._items(request, "action"), request.scope[VISITOR]
+        if len(body.items) != 1 or isinstance(body.items[0], Refused):
+            raise RefusedError(422, "The body must be one action: a JSON object.")
+        try:
+            action = msgspec.convert(body.items[0], schema.Action)
+        except msgspec.ValidationError as error:
+            raise RefusedError(422, f"This is no action: {error}.") from None
+        if action.do == "reasons" and not visitor.may("lead"):
+            raise RefusedError(403, f"This needs the role 'lead'. You are {visitor.name!r} with {visitor.role!r}.")
+        fields = {"snooze": ("nodes", "until", "note"), "wake": ("nodes",), "reasons": ("reasons",)}[action.do]
+        given = {name: value for name in fields if (value := getattr(action, name)) is not UNSET}
+        await self._worker.act({"do": action.do, **given}, visitor.name)
+        return answered({"done": True})
+
+    async def team(self, request: Request) -> Response:
+        """Who reviews, the reasons for dismissals, and what is snoozed."""
+        visitor = request.scope[VISITOR]
+        found = await self._worker.ask(lambda live: live.team())
+        return answered({"me": visitor.name, "role": visitor.role, **found})
+
+    async def audit(self, request: Request) -> Response:
+        """Who did what, the newest first."""
+        limit = query_of(request, schema.AuditQuery).limit
+        return answered({"actions": await self._worker.ask(lambda live: live.audit(limit))})
 
     async def _items(self, request: Request, noun: str) -> Body:
         headers = request.headers
@@ -82,15 +138,7 @@ class Api:
     async def explain(self, request: Request) -> Response:
         """The reasons for the score of an event."""
         asked = query_of(request, schema.ExplainQuery)
-
-        def found(live: LiveModel) -> dict[str, Any]:
-            explained = live.explain(asked.id, top=asked.top)
-            reasons = [
-                {**one, "events": [_shown(live, event) for event in one["events"]]} for one in explained["reasons"]
-            ]
-            return {**explained, "reasons": reasons}
-
-        return answered(await self._worker.ask(found))
+        return answered(await self._worker.ask(lambda live: _explained(live, asked.id, asked.top)))
 
     async def events(self, request: Request) -> Response:
         """One event, with its score and label."""
@@ -113,15 +161,80 @@ class Api:
         """The alerts of a status, the newest first."""
         asked = query_of(request, schema.AlertsQuery)
         found = await self._worker.ask(
-            lambda live: live.alerts(asked.status, asked.limit + 1, asked.before, explained=False)
+            lambda live: live.alerts(
+                asked.status,
+                asked.limit + 1,
+                asked.before,
+                explained=False,
+                where=wanted(asked),
+                order=asked.order,
+            )
         )
-        for alert in found[: asked.limit]:
-            if alert.reason is None:  # each is a question of its own, so that scoring does not wait for all of them
+        await self._find_reasons(found[: asked.limit])
+        return answered({"alerts": [_alert(alert) for alert in found[: asked.limit]], "more": len(found) > asked.limit})
+
+    async def _find_reasons(self, alerts: Iterable[LiveAlert]) -> None:
+        """Each is a question of its own, so that scoring does not wait for all of them."""
+        for alert in alerts:
+            if alert.reason is None:
                 alert.reason = await self._worker.ask(lambda live, id=alert.id: live.reason(id))  # type: ignore[misc]
-        listed = [
-            schema.Alert(**{name: getattr(alert, name) for name in schema.Alert.__struct_fields__}) for alert in found
+
+    async def cases(self, request: Request) -> Response:
+        """The open alerts as cases."""
+        asked = query_of(request, schema.CasesQuery)
+        found = await self._worker.ask(lambda live: open_cases(live, wanted(asked)))
+        if asked.order == "newest":
+            found.sort(key=lambda case: -max(one.sequence for one in case.alerts))
+        shown = found[: asked.limit]
+        await self._find_reasons(case.alerts[0] for case in shown)
+        return answered({"cases": [_case(case) for case in shown], "more": len(found) > asked.limit})
+
+    async def case(self, request: Request) -> Response:
+        """All about one case."""
+        return answered(await self._whole_case(query_of(request, schema.EventQuery).id))
+
+    async def case_page(self, request: Request) -> Response:
+        """The same as a page."""
+        id = query_of(request, schema.EventQuery).id
+        whole = await self._whole_case(id)
+        first = whole["case"].alerts[0]
+        ends, threshold, classes = await self._worker.ask(
+            lambda live: (
+                (shown_node(live, first.src, MOST_OF_NODE), shown_node(live, first.dst, MOST_OF_NODE)),
+                live.threshold,
+                live.classes,
+            )
+        )
+        written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        page = case_page(whole, ends, threshold, is_probability=bool(classes), written=written)
+        return Response(page, media_type=schema.HTML, headers={"content-disposition": ATTACHED.format("case.html")})
+
+    async def _whole_case(self, id: str) -> dict[str, Any]:
+        case = await self._worker.ask(lambda live: case_with(live, id))
+        await self._find_reasons(case.alerts[:1])
+        explanations = [
+            await self._worker.ask(lambda live, id=one.id: _explained(live, id, TOP))  # type: ignore[misc]
+            for one in case.alerts[:MOST_EXPLAINED]
         ]
-        return answered({"alerts": listed[: asked.limit], "more": len(found) > asked.limit})
+        node = await self._worker.ask(lambda live: shown_node(live, case.node, MOST_OF_NODE))
+        return {"case": _case(case), "explanations": explanations, "node": node}
+
+    async def export(self, request: Request) -> Response:
+        """The alerts of a query as a table."""
+        asked = query_of(request, schema.AlertsQuery)
+        found = await self._worker.ask(
+            lambda live: live.alerts(
+                asked.status,
+                MOST_ALERTS,
+                asked.before,
+                explained=False,
+                where=wanted(asked),
+                order=asked.order,
+            )
+        )
+        headers = {"content-disposition": ATTACHED.format("alerts.csv")}
+        table = await asyncio.to_thread(table_of, found)  # 10,000 alerts take a tenth of a second
+        return Response(table, media_type=schema.CSV, headers=headers)
 
     async def statistics(self, request: Request) -> Response:
         """Figures: how much there is to do, and how many alerts were confirmed."""
@@ -166,7 +279,7 @@ class Api:
                 found = await self._worker.ask(lambda live: live.health())
         except TimeoutError:
             found = {"ok": False, "reason": f"The log did not answer within {HEALTH_WITHIN:g} seconds."}
-        shown = {**found, "waiting": self._worker.waiting} if request.scope[KNOWN] else {"ok": found["ok"]}
+        shown = {**found, "waiting": self._worker.waiting} if request.scope[VISITOR] else {"ok": found["ok"]}
         return answered(shown, 200 if found["ok"] else 503)
 
     async def metrics(self, request: Request) -> Response:
@@ -197,13 +310,32 @@ def _document() -> bytes:
 # ---- from and to the types of the live model
 
 
-def _checked_label(item: Mapping[str, Any] | Refused) -> Mapping[str, Any] | Refused:
+Item: TypeAlias = Mapping[str, Any] | Refused
+
+
+async def _done(
+    items: list[Item], act: Callable[[list[Any]], Awaitable[list[LiveLabelAnswer]]]
+) -> tuple[list[Any], int]:
+    """The answers to items that are about earlier events, and the status if none is good."""
+    found = iter(await act([item for item in items if not isinstance(item, Refused)]))
+    answers = [item if isinstance(item, Refused) else next(found) for item in items]
+    is_unknown = [isinstance(getattr(answer, "error", None), UnknownEventError) for answer in answers]
+    listed = [answer if isinstance(answer, Refused) else _label_answer(answer) for answer in answers]
+    return listed, 404 if all(is_unknown) else 422
+
+
+def _checked_id(item: Item) -> Item:
     if isinstance(item, Refused):
         return item
     id = item.get("id")
     if not isinstance(id, str | int | float) or isinstance(id, bool):
-        return Refused(error=Problem("A label needs the 'id' of its event: text or a number.", "id", id))
-    if "label" not in item:
+        return Refused(error=Problem("The 'id' of the event is needed: text or a number.", "id", id))
+    return item
+
+
+def _checked_label(item: Item) -> Item:
+    item = _checked_id(item)
+    if not isinstance(item, Refused) and "label" not in item:
         return Refused(error=Problem("The field 'label' is missing; null withdraws a label.", "label"))
     return item
 
@@ -228,14 +360,31 @@ def _problem(error: EventError) -> Problem:
     return Problem(error.message, error.field, error.value)
 
 
+def _alert(alert: LiveAlert) -> schema.Alert:
+    return schema.Alert(**{name: getattr(alert, name) for name in schema.Alert.__struct_fields__})
+
+
+def _case(case: Case) -> schema.Case:
+    return schema.Case(case.id, case.role, case.node, case.alerts[0].score, [_alert(one) for one in case.alerts])
+
+
+def _explained(live: LiveModel, id: Any, top: int) -> dict[str, Any]:
+    found = live.explain(id, top=top)
+    reasons = [{**one, "events": [_shown(live, event) for event in one["events"]]} for one in found["reasons"]]
+    return {**found, "reasons": reasons}
+
+
 def _label_answer(answer: LiveLabelAnswer) -> LabelAnswer | Refused:
-    if answer.error is None:
-        return LabelAnswer(answer.id)
+    return LabelAnswer(answer.id) if answer.error is None else _refused(answer)
+
+
+def _refused(answer: LiveLabelAnswer | ChangeAnswer) -> Refused:
+    assert answer.error is not None
     field = "id" if isinstance(answer.error, UnknownEventError) else answer.error.parameter
     return Refused(id=answer.id, error=Problem(str(answer.error), field))
 
 
-def shown_node(live: LiveModel, id: str, limit: int) -> dict[str, Any]:
+def shown_node(live: LiveModel, id: Any, limit: int) -> dict[str, Any]:
     """The latest interactions of a node."""
     found = live.node(id, limit=limit)
     return {**found, "events": [_shown(live, event) for event in found["events"]]}
@@ -246,7 +395,9 @@ def _shown(live: LiveModel, event: Mapping[str, Any]) -> dict[str, Any]:
     return {**event, "is_positive": None if label is None else live.is_positive(label)}
 
 
-def _listed(body: Body, listed: Sequence[Answer | LabelAnswer | Refused], status_if_none: int) -> Response:
+def _listed(
+    body: Body, listed: Sequence[Answer | LabelAnswer | schema.Alert | Refused], status_if_none: int
+) -> Response:
     """The answers as they were asked for; the status says whether at least one item was good."""
     is_bad = listed and all(isinstance(answer, Refused) for answer in listed)
     status = status_if_none if is_bad else 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -17,14 +18,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tdlg.exceptions import TdlgError
 from tdlg.live.log import LogError, StateError
+from tdlg.live.review import ConflictError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.api import Api
-from tdlg.serve.auth import Guard, Token
+from tdlg.serve.auth import Guard, Tokens
 from tdlg.serve.feed import Feed
 from tdlg.serve.http import Limits, RefusedError, answered
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.pages import Pages
 from tdlg.serve.schema import ADDRESSES, Refused
+from tdlg.serve.webhook import Webhook
 from tdlg.serve.worker import BusyError, StoppingError, Worker
 
 if TYPE_CHECKING:
@@ -34,7 +37,15 @@ __all__ = ["make_app"]
 
 
 def make_app(
-    live: LiveModel, *, token: str | None = None, allowed_hosts: Iterable[str] = (), limits: Limits | None = None
+    live: LiveModel,
+    *,
+    token: str | None = None,
+    allowed_hosts: Iterable[str] = (),
+    user_header: str | None = None,
+    trusted_proxies: Iterable[str] = (),
+    webhook: str | None = None,
+    webhook_secret: str | None = None,
+    limits: Limits | None = None,
 ) -> Starlette:
     """Make the application that scores events over HTTP and shows the desk.
 
@@ -49,11 +60,15 @@ def make_app(
         What clients must know. By default none is needed; then serve it on a loopback address only.
     allowed_hosts
         Names by which the service is reached, besides the address of its socket, such as "desk.example.org".
+    user_header, trusted_proxies
+        A header in which a proxy that has signed a reviewer in gives the name, and the addresses of such proxies.
+    webhook, webhook_secret
+        The address to which new and decided alerts are sent, and the secret with which requests to it are signed.
     limits
         How much is accepted at once; `Limits()` by default.
     """
     limits = Limits() if limits is None else limits
-    checked = None if token is None else Token(token)
+    tokens = Tokens(token, lambda: live.people)
     metrics = Metrics()
 
     def after(n: int) -> None:
@@ -68,19 +83,31 @@ def make_app(
     @asynccontextmanager
     async def working(app: Starlette) -> AsyncIterator[None]:
         worker.start()
+        sending = None
+        if webhook is not None and webhook_secret is not None:
+            sending = asyncio.create_task(Webhook(worker, webhook, webhook_secret, live.folder / "webhook.json").run())
         try:
             yield
         finally:
+            if sending is not None:
+                sending.cancel()
             await worker.stop()
 
     app = Starlette(
         routes=[
             *(Route(one.path, getattr(api, one.name), methods=[one.method]) for one in ADDRESSES),
-            *Pages(worker, checked, limits).routes(),
+            *Pages(worker, tokens, limits).routes(),
         ],
         middleware=[
             Middleware(Measured, metrics=metrics),
-            Middleware(Guard, token=checked, allowed_hosts=tuple(allowed_hosts)),
+            Middleware(
+                Guard,
+                tokens=tokens,
+                allowed_hosts=tuple(allowed_hosts),
+                user_header=user_header,
+                trusted_proxies=tuple(trusted_proxies),
+                needed={one.path: one.role for one in ADDRESSES},
+            ),
         ],
         exception_handlers={RefusedError: _refused, TdlgError: _failed, HTTPException: _not_found},
         lifespan=working,
@@ -130,6 +157,8 @@ async def _failed(request: Request, error: Exception) -> Response:
     status, field, headers = 422, error.parameter, {}
     if isinstance(error, UnknownEventError):
         status, field = 404, "id"
+    elif isinstance(error, ConflictError):
+        status = 409
     elif isinstance(error, BusyError):
         status, headers = 429, {"retry-after": "1"}
     elif isinstance(error, StateError | StoppingError):

@@ -1,27 +1,42 @@
-"""Who may ask: by the service's own address, from its own pages, with the token; and headers that protect the desk."""
+"""Who may ask: by the service's own address, from its own pages, with a token; and headers that protect the desk."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import logging
 import os
+import secrets
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tdlg.exceptions import ParameterError, warn
+from tdlg.live.review import NAME, Person, hash_of
 from tdlg.serve.http import RefusedError, answered
 from tdlg.serve.schema import Refused
 
-__all__ = ["COOKIE", "KNOWN", "LIFETIME", "Guard", "Token", "client_of", "read_token"]
+__all__ = [
+    "COOKIE",
+    "LIFETIME",
+    "VISITOR",
+    "Guard",
+    "Tokens",
+    "TooManyError",
+    "Visitor",
+    "client_of",
+    "read_token",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +46,8 @@ COOKIE = "tdlg_desk"
 LIFETIME = 30 * 86_400  # seconds until a desk asks for the token again
 SHORTEST = 16  # characters
 WRONG_PER_MINUTE = 20  # tokens of one client
+SLOWED = 0.5  # seconds that a client waits for the answer to each further one
+MOST_HELD = 32  # answers at a time; more would take the connections that others need
 MOST_CLIENTS = 10_000  # whose wrong tokens are counted apart
 MAKE_ONE = "Make one, for example with: (umask 077; openssl rand -hex 32 > token)"
 
@@ -51,45 +68,86 @@ def read_token(path: str | os.PathLike[str]) -> str:
     return token
 
 
-class Token:
-    """Checks what clients give; comparing takes the same time however much of it is right."""
+class Visitor(NamedTuple):
+    """Who asks: a reviewer with a name, or a program (or anybody, where no token is needed) without one."""
 
-    def __init__(self, secret: str) -> None:
-        self._secret = secret.encode()
+    name: str = ""
+    role: str = "service"
+
+    def may(self, role: str) -> bool:
+        """Whether this is the role, or one that may do more."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+
+class TooManyError(RefusedError):
+    """Many tokens of a client were wrong; the answer is to be held back, see `Tokens.hold`."""
+
+
+class Tokens:
+    """Checks what clients give: the token of the service, or that of a reviewer.
+
+    secret : the token of the service, None if none is needed; people : the reviewers of now, by name. Comparing takes the
+    same time however much of a token is right.
+    """
+
+    def __init__(self, secret: str | None, people: Callable[[], Mapping[str, Person]] = dict) -> None:
+        self._secret, self.people = None if secret is None else secret.encode(), people
+        self._key = self._secret or secrets.token_bytes()  # of cookies
+        self.is_needed = secret is not None
         self._wrong: Counter[str] = Counter()  # by client, in this minute
         self._minute_ends = 0.0
+        self._n_held = 0
 
-    def check(self, given: str, client: str, now: float) -> bool:
-        """Whether this is the token. A client that gives many wrong ones is refused and logged, but the right one passes.
+    def check(self, given: str, client: str, now: float) -> Visitor | None:
+        """Whose token this is. A client that gives many wrong ones is slowed down and logged, but a right one passes.
 
-        So guesses are noticed rather than prevented, since clients behind one proxy share an address: a token must be long.
+        Guesses are not prevented, since clients behind one proxy share an address: so a token must be long.
         """
-        if hmac.compare_digest(given.encode(errors="replace"), self._secret):
-            return True
+        if self._secret is not None and hmac.compare_digest(given.encode(errors="replace"), self._secret):
+            return Visitor()
+        digest = hash_of(given)
+        for person in self.people().values():
+            if hmac.compare_digest(digest, person.token):
+                return Visitor(person.name, person.role)
         if now > self._minute_ends:
             self._wrong.clear()
             self._minute_ends = now + 60.0
         client = client if client in self._wrong or len(self._wrong) < MOST_CLIENTS else "others"
         self._wrong[client] += 1
         if self._wrong[client] > WRONG_PER_MINUTE:
-            raise RefusedError(429, "Too many wrong tokens. Wait a minute.", {"retry-after": "60"})
+            raise TooManyError(429, "Too many wrong tokens. Wait a minute.", {"retry-after": "60"})
         if self._wrong[client] == WRONG_PER_MINUTE:
             logger.warning("%d requests from %r had a wrong token within a minute.", WRONG_PER_MINUTE, client)
-        return False
+        return None
 
-    def cookie(self, now: float) -> str:
-        """What the cookie of a desk holds: when it ends, and a proof that the service made it. Not the token."""
+    async def hold(self) -> None:
+        """Hold an answer to a wrong token back, unless so many are held already that they would keep others out."""
+        if self._n_held < MOST_HELD:
+            self._n_held += 1
+            try:
+                await asyncio.sleep(SLOWED)
+            finally:
+                self._n_held -= 1
+
+    def cookie(self, name: str, now: float) -> str:
+        """What the cookie of a desk holds: when it ends, a proof that the service made it, and who it is. Not the token."""
         end = str(int(now) + LIFETIME)
-        return f"{end}.{self._proof(end)}"
+        return f"{end}.{self._proof(end, name)}.{name}"
 
-    def accepts_cookie(self, value: str, now: float) -> bool:
-        """Whether the service made this cookie, and it has not ended."""
-        end, _, proof = value.partition(".")
-        made_here = hmac.compare_digest(proof.encode(errors="replace"), self._proof(end).encode())
-        return made_here and int(end) > now
+    def of_cookie(self, value: str, now: float) -> Visitor | None:
+        """Whose cookie this is, if the service made it, and neither it nor the token of a reviewer has ended."""
+        end, proof, name = [*value.split(".", 2), "", ""][:3]
+        person = self.people().get(name)
+        if name and person is None:
+            return None
+        made_here = hmac.compare_digest(proof.encode(errors="replace"), self._proof(end, name).encode())
+        if not made_here or int(end) <= now:
+            return None
+        return Visitor() if person is None else Visitor(person.name, person.role)
 
-    def _proof(self, end: str) -> str:
-        return hmac.new(self._secret, b"tdlg desk until " + end.encode(errors="replace"), hashlib.sha256).hexdigest()
+    def _proof(self, end: str, name: str) -> str:
+        key = self._key + (self.people()[name].token.encode() if name else b"")  # what the log has is not enough
+        return hmac.new(key, f"tdlg desk until {end} {name}".encode(errors="replace"), hashlib.sha256).hexdigest()
 
 
 # ---- the guard
@@ -106,7 +164,8 @@ HEADERS = [
 ]  # fmt: skip
 PUBLIC = ("/", "/login", "/health")  # with a token: asked without it, they give nothing away
 PUBLIC_FOLDER = "/desk/"  # the style and the scripts of the desk
-KNOWN = "tdlg.known"  # key of the scope: whether the client knows the token, or needs none
+VISITOR = "tdlg.visitor"  # key of the scope: who asks, None for somebody without a token that is needed
+ROLES = ("analyst", "lead", "service")  # each may do what those before it may
 MOST_HEADERS, MOST_HEADER_BYTES = 100, 1 << 15  # of a request, its body not counted
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
@@ -116,13 +175,25 @@ class Guard:
 
     A page of another site that a browser shows can send requests to this machine too, and by DNS rebinding even read the
     answers. So the header Host must name the service itself (the address of its socket, or one of `allowed_hosts`), and
-    Origin, where there is one, must be the same. Without a token everybody who reaches the address may ask.
+    Origin, where there is one, must be the same. Without a token everybody who reaches the address may ask. A request of one
+    of `trusted_proxies` names the reviewer in the header `user_header`. needed : the role that an address needs, where it is
+    not that of an analyst.
     """
 
-    def __init__(self, app: ASGIApp, *, token: Token | None = None, allowed_hosts: Iterable[str] = ()) -> None:
-        self._app = app
-        self._token = token
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        tokens: Tokens,
+        allowed_hosts: Iterable[str] = (),
+        user_header: str | None = None,
+        trusted_proxies: Iterable[str] = (),
+        needed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._app, self._tokens, self._needed = app, tokens, needed
         self._allowed = {name.lower() for name in allowed_hosts}
+        self._user_header = None if user_header is None else user_header.lower().encode("latin-1")
+        self._proxies = frozenset(trusted_proxies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -145,6 +216,8 @@ class Guard:
             return
         except RefusedError as refusal:
             refused = refusal
+            if isinstance(refusal, TooManyError):
+                await self._tokens.hold()
         except Exception:
             if started:
                 raise
@@ -164,16 +237,20 @@ class Guard:
                 f"Got {len(scope['headers'])} of {size} bytes: leave out what is not needed, such as cookies.",
             )
         if len(headers) < len(scope["headers"]):
-            _refuse_repeated(scope["headers"])
+            _refuse_repeated(scope["headers"], () if self._user_header is None else [self._user_header])
         is_own = self._is_own(scope, headers.get(b"host", b"").decode("latin-1").lower())
         _check_origin(headers)
-        scope[KNOWN] = is_own and self._knows_token(headers, client_of(scope))
-        if not scope[KNOWN] and path not in PUBLIC and not path.startswith(PUBLIC_FOLDER):
+        visitor = scope[VISITOR] = self._visitor(headers, client_of(scope)) if is_own else None
+        if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
+            return
+        if visitor is None:
             raise RefusedError(
                 401,
                 "This needs the token: send the header 'Authorization: Bearer TOKEN', or sign in at the desk.",
                 {"www-authenticate": "Bearer"},
             )
+        if not visitor.may(role := self._needed.get(path, "analyst")):
+            raise RefusedError(403, f"This needs the role {role!r}. You are {visitor.name!r} with {visitor.role!r}.")
 
     def _is_own(self, scope: Scope, host: str) -> bool:
         """Whether the service is asked by a name of its own; others may only ask for its health, as load balancers do."""
@@ -187,14 +264,21 @@ class Guard:
             421, f"The Host header {host!r} is not allowed. Add it with --allowed-host {name or 'NAME'}."
         )
 
-    def _knows_token(self, headers: dict[bytes, bytes], client: str) -> bool:
-        if self._token is None:
-            return True
+    def _visitor(self, headers: dict[bytes, bytes], client: str) -> Visitor | None:
+        tokens, anybody = self._tokens, None if self._tokens.is_needed else Visitor()
+        if self._user_header is not None and client in self._proxies and self._user_header in headers:
+            name = headers[self._user_header].decode("latin-1")
+            if not NAME.fullmatch(name):
+                raise RefusedError(
+                    403, f"The proxy names a reviewer by at most 64 letters, digits and .@+-_. Got {name!r}."
+                )
+            known = tokens.people().get(name)
+            return Visitor(name, "analyst" if known is None else known.role)
         scheme, _, given = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        if scheme.lower() == "bearer":
-            return self._token.check(given.strip(), client, time.time())
+        if scheme.lower() == "bearer" and (tokens.is_needed or tokens.people()):
+            return tokens.check(given.strip(), client, time.time()) or anybody
         cookie = cookie_parser(headers.get(b"cookie", b"").decode("latin-1")).get(COOKIE)
-        return cookie is not None and self._token.accepts_cookie(cookie, time.time())
+        return (None if cookie is None else tokens.of_cookie(cookie, time.time())) or anybody
 
 
 def client_of(scope: Scope) -> str:
@@ -202,10 +286,10 @@ def client_of(scope: Scope) -> str:
     return str((scope.get("client") or ("",))[0])[:80]
 
 
-def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]]) -> None:
+def _refuse_repeated(headers: Iterable[tuple[bytes, bytes]], also: Iterable[bytes]) -> None:
     """Refuse headers that come twice, so that nobody before this service can have decided by the other one."""
     names = [name for name, _ in headers]
-    for name in (b"host", b"origin", b"authorization", b"content-type"):
+    for name in {b"host", b"origin", b"authorization", b"content-type", *also}:
         if names.count(name) > 1:
             raise RefusedError(400, f"The header {name.decode()!r} comes more than once.")
 

@@ -1,4 +1,4 @@
-"""The live demo: synthetic payments are played into a service, fast, while somebody looks at the desk."""
+"""The live demo: synthetic payments are played into a service, fast, while somebody and a colleague look at the desk."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tdlg.datasets.payments import Payments, make_payments
 from tdlg.live.model import LiveModel
+from tdlg.live.review import new_person
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.serve.service import Service
 
@@ -26,6 +27,8 @@ ALERTS_PER_DAY = 3
 SECONDS_PER_DAY = 8.0
 REQUEST_EVERY = 0.1  # seconds between requests
 HEADERS = {"content-type": "application/json"}
+COLLEAGUE = "lee"  # who reviews too, played by the demo
+LOOK_EVERY = 40  # steps between two cases that the colleague takes
 
 
 class Due(NamedTuple):
@@ -60,9 +63,14 @@ def run_live_demo(
     ):
         say(f"desk: {service.url} (Ctrl-C stops)\n")
         say(f"A day of payments takes {seconds_per_day:g} seconds. Labels come days to weeks after their payment.")
+        tokens = dict(_added(live, name, role) for name, role in (("anna", "analyst"), (COLLEAGUE, "lead")))
+        say(
+            f"Two people review: {COLLEAGUE}, whom the demo plays, and anna. To be anna, sign in at the desk with the token"
+        )
+        say(f"{tokens['anna']}\n")
         if show is not None:
             show(service.url)
-        _play(service.url, payments, seconds_per_day, say)
+        _play(service.url, payments, seconds_per_day, say, tokens[COLLEAGUE])
         if stay:
             say("All payments were played. The desk stays open until Ctrl-C.")
             service.wait()
@@ -76,7 +84,14 @@ def fit_on_past(payments: Payments, random_state: int) -> PropagationClassifier:
     return PropagationClassifier(setting="stream", random_state=random_state).fit(known, label_time=label_time)
 
 
-def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[str], object]) -> None:
+def _added(live: LiveModel, name: str, role: str) -> tuple[str, str]:
+    """Add a reviewer; the name and the token."""
+    action, token = new_person(name, role)
+    live.act(action)
+    return name, token
+
+
+def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[str], object], token: str) -> None:
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
     start, scenario = time.monotonic(), payments.scenario
     for step, due in zip(count(), steps(payments, seconds_per_day), strict=False):
@@ -88,6 +103,8 @@ def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[s
                     f"{event['time'][:16]}  {event['src']} → {event['dst']}: score {answer['score']:.3f}, in truth {truth}"
                 )
         _post(connection, "/labels", due.labels)
+        if step % (LOOK_EVERY if seconds_per_day else 1) == 0:
+            _review(connection, token, scenario, step)
         time.sleep(max(0.0, start + step * REQUEST_EVERY - time.monotonic()) if seconds_per_day else 0.0)
     connection.close()
 
@@ -120,9 +137,26 @@ def _label(payments: Payments, k: int) -> dict[str, Any]:
     return {"id": f"payment {k}", "label": int(payments.scenario[k] > 0), "time": str(payments.label_time[k])}
 
 
-def _post(connection: http.client.HTTPConnection, path: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _review(connection: http.client.HTTPConnection, token: str, scenario: NDArray[Any], step: int) -> None:
+    """What the colleague does with the highest case that nobody has: hand it to anna, or decide it with what is true."""
+    connection.request("GET", "/cases?assignee=-&limit=1", headers={"authorization": f"Bearer {token}"})
+    for case in json.loads(connection.getresponse().read())["cases"]:
+        changes: list[dict[str, Any]] = [{"id": one["id"], "version": one["version"]} for one in case["alerts"]]
+        for change in changes:
+            if step // LOOK_EVERY % 3 == 1:
+                change |= {"assignee": "anna", "note": "Please have a look: I know this one."}
+            elif scenario[int(change["id"].split()[1])]:
+                change |= {"label": 1, "note": "Called: it was not them."}
+            else:
+                change |= {"label": 0, "reason": "confirmed by the customer"}
+        _post(connection, "/decisions", changes, authorization=f"Bearer {token}")
+
+
+def _post(
+    connection: http.client.HTTPConnection, path: str, items: list[dict[str, Any]], **headers: str
+) -> list[dict[str, Any]]:
     if not items:
         return []
-    connection.request("POST", path, json.dumps(items), HEADERS)
+    connection.request("POST", path, json.dumps(items), HEADERS | headers)
     answers: list[dict[str, Any]] = json.loads(connection.getresponse().read())
     return answers

@@ -155,7 +155,7 @@ def read_items(body: bytes, media: str, limits: Limits, noun: str) -> Body:
     if kind in LINES:
         return Body(_described(_read_lines(body, limits), noun), lines=True)
     try:
-        value = _parsed(body)
+        value = _json_of(body)
     except ValueError as error:
         raise RefusedError(
             400, f"The body is not JSON: {error}. For JSON lines, set Content-Type: {LINES[0]}."
@@ -189,12 +189,12 @@ def _read_lines(body: bytes, limits: Limits) -> list[Any]:
 
 def _read_line(at: int, line: bytes) -> Any:
     try:
-        return _parsed(line)
+        return _json_of(line)
     except ValueError as error:
         return _BadLine(at, line, error)
 
 
-def _parsed(text: bytes) -> Any:
+def _json_of(text: bytes) -> Any:
     """A value of JSON. What msgspec refuses, the standard library reads: halves of characters, or says where it is wrong."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(text)
@@ -221,11 +221,11 @@ def _described(values: list[Any], noun: str) -> list[Mapping[str, Any] | Refused
             items.append(value)
         else:
             n_faults += 1
-            items.append(Refused(error=_problem(value, noun)) if n_faults <= MOST_FAULTS else other)
+            items.append(Refused(error=_item_problem(value, noun)) if n_faults <= MOST_FAULTS else other)
     return items
 
 
-def _problem(value: Any, noun: str) -> Problem:
+def _item_problem(value: Any, noun: str) -> Problem:
     if isinstance(value, _BadLine):
         shown = value.line[:SHOWN].decode(errors="replace")
         return Problem(f"Line {value.at} is not JSON: {value.error}.", value=shown)
@@ -248,14 +248,14 @@ def read_arrow(body: bytes, limits: Limits) -> list[dict[str, Any]]:
         raise RefusedError(400, f"The body is not an Arrow IPC stream{why}.") from None
     if len(frame) > limits.events:
         raise RefusedError(413, f"A request may hold {limits.events} rows. Got more: send them in parts.")
-    flat = _flat(frame, limits)
+    flat = _flat_columns(frame, limits)
     try:
         return flat.to_dicts()
     except (ValueError, OverflowError) as error:  # a time that Python has no value for
         raise RefusedError(422, f"A value of the Arrow stream cannot be read: {error}.") from None
 
 
-def _flat(frame: pl.DataFrame, limits: Limits) -> pl.DataFrame:
+def _flat_columns(frame: pl.DataFrame, limits: Limits) -> pl.DataFrame:
     """The columns, if all are flat; categories as text, which is not too long when it is repeated in each row."""
     import polars as pl
 
@@ -292,10 +292,10 @@ def _messages(body: bytes) -> Iterator[int]:
 
 def _is_compressed(body: bytes, message: int) -> bool:
     """Whether a message holds a batch of records, or one of a dictionary, whose buffers are compressed."""
-    kind, table = _field(body, message, 1), _table(body, message, 2)
+    kind, table = _field(body, message, 1), _nested_table(body, message, 2)
     name = body[kind] if kind else 0
     if name == 2:  # a dictionary
-        table = _table(body, table, 1)
+        table = _nested_table(body, table, 1)
     return name in (2, 3) and _field(body, table, 3) > 0
 
 
@@ -308,7 +308,7 @@ def _field(body: bytes, table: int, field: int) -> int:
     return table + offset if offset else 0
 
 
-def _table(body: bytes, table: int, field: int) -> int:
+def _nested_table(body: bytes, table: int, field: int) -> int:
     at = _field(body, table, field)
     return at + int(struct.unpack_from("<I", body, at)[0]) if at else 0
 

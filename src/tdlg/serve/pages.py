@@ -6,28 +6,34 @@ import asyncio
 import time
 from functools import cache
 from importlib.resources import files
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from tdlg.report.desk import WIDE, days_chart, ends_chart, node_chart, scores_chart
 from tdlg.serve.api import shown_node
-from tdlg.serve.auth import COOKIE, KNOWN, LIFETIME, Token, client_of
-from tdlg.serve.charts import NARROW, WIDE, days_chart, node_chart, scores_chart
+from tdlg.serve.auth import COOKIE, LIFETIME, VISITOR, Tokens, TooManyError, client_of
+from tdlg.serve.cases import case_with
 from tdlg.serve.http import Limits, RefusedError, answered, query_of, whole_body
 from tdlg.serve.schema import JSON, NodeQuery
 from tdlg.serve.worker import Worker
 
+if TYPE_CHECKING:
+    from tdlg.live.model import LiveModel
+
 __all__ = ["Pages"]
+
+Row = dict[str, Any]
 
 REPORT, DESK = ("tdlg.report", "."), ("tdlg.serve", "desk")  # package and folder
 FILES = {
     "parts.css": REPORT,
     "charts.js": REPORT,
     **dict.fromkeys(("index.html", "login.html", "desk.css", "desk.js"), DESK),
-    **dict.fromkeys(("dom.js", "alerts.js", "figures.js", "node.js", "login.js"), DESK),
+    **dict.fromkeys(("dom.js", "cases.js", "case.js", "lists.js", "figures.js", "node.js", "login.js"), DESK),
 }
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 SVG = "image/svg+xml"
@@ -37,9 +43,9 @@ MOST_SIGNING_IN = 16  # at the same time, so that those who send a body slowly k
 
 
 class ChartQuery(NodeQuery):
-    """The node of a chart, and whether the screen is narrow."""
+    """The node of a chart, and how many pixels there are for it."""
 
-    narrow: Annotated[int, msgspec.Meta(ge=0, le=1)] = 0
+    width: Annotated[int, msgspec.Meta(ge=300, le=1600)] = WIDE
 
 
 class Form(msgspec.Struct):
@@ -51,8 +57,8 @@ class Form(msgspec.Struct):
 class Pages:
     """The addresses for people."""
 
-    def __init__(self, worker: Worker, token: Token | None, limits: Limits) -> None:
-        self._worker, self._token, self._limits = worker, token, limits
+    def __init__(self, worker: Worker, tokens: Tokens, limits: Limits) -> None:
+        self._worker, self._tokens, self._limits = worker, tokens, limits
         self._signing_in = asyncio.Semaphore(MOST_SIGNING_IN)
 
     def routes(self) -> list[Route]:
@@ -63,13 +69,19 @@ class Pages:
             Route("/charts/days.svg", self.days),
             Route("/charts/scores.svg", self.scores),
             Route("/charts/node.svg", self.node),
+            Route("/charts/ends.svg", self.ends),
+            Route("/login", self.door),
             Route("/login", self.login, methods=["POST"]),
             Route("/logout", self.logout, methods=["POST"]),
         ]
 
     async def page(self, request: Request) -> Response:
         """The desk, or the page that asks for the token."""
-        return _file("index.html" if request.scope[KNOWN] else "login.html")
+        return _file("index.html" if request.scope[VISITOR] else "login.html")
+
+    async def door(self, request: Request) -> Response:
+        """The page that asks for a token, also where none is needed: who gives one has a name."""
+        return _file("login.html")
 
     async def file(self, request: Request) -> Response:
         """The style and the scripts."""
@@ -96,15 +108,24 @@ class Pages:
         node, threshold, classes = await self._worker.ask(
             lambda live: (shown_node(live, asked.id, MOST_DOTS), live.threshold, live.classes)
         )
-        width = NARROW if asked.narrow else WIDE
-        return Response(node_chart(node, threshold, is_probability=bool(classes), width=width), media_type=SVG)
+        return Response(node_chart(node, threshold, is_probability=bool(classes), width=asked.width), media_type=SVG)
+
+    async def ends(self, request: Request) -> Response:
+        """The two ends of the highest alert of a case, and their neighbours; `id` is that of an event."""
+        asked = query_of(request, ChartQuery)
+
+        def found(live: LiveModel) -> tuple[Row, Row]:
+            alert = case_with(live, asked.id).alerts[0]
+            return shown_node(live, alert.src, MOST_DOTS), shown_node(live, alert.dst, MOST_DOTS)
+
+        return Response(ends_chart(await self._worker.ask(found), width=asked.width), media_type=SVG)
 
     # ---- signing in
 
     async def login(self, request: Request) -> Response:
         """Give the browser a cookie if it knows the token."""
         response = answered({})
-        if self._token is None:
+        if not self._tokens.is_needed and not self._tokens.people():
             return response
         if request.headers.get("content-type", "").partition(";")[0] != JSON:
             raise RefusedError(415, f"The Content-Type must be {JSON}.")
@@ -117,11 +138,22 @@ class Pages:
         except (ValueError, RecursionError):
             raise RefusedError(422, 'The body must be {"token": "..."}.', field="token") from None
         now = time.time()
-        if not self._token.check(given, client_of(request.scope), now):
+        try:
+            visitor = self._tokens.check(given, client_of(request.scope), now)
+        except TooManyError:
+            await self._tokens.hold()
+            raise
+        if visitor is None:
             raise RefusedError(401, "This is not the token.")
         is_secure = request.url.scheme == "https"
         response.set_cookie(
-            COOKIE, self._token.cookie(now), LIFETIME, path="/", secure=is_secure, httponly=True, samesite="strict"
+            COOKIE,
+            self._tokens.cookie(visitor.name, now),
+            LIFETIME,
+            path="/",
+            secure=is_secure,
+            httponly=True,
+            samesite="strict",
         )
         return response
 

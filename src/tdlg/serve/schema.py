@@ -9,15 +9,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.json import schema_components
 
 from tdlg import __version__
-from tdlg.live.cases import Status
+from tdlg.live.cases import Order, Status
 
 __all__ = [
-    "ADDRESSES", "ARROW", "JSON", "LINES", "MOST_LISTED", "STREAM", "About", "Address", "Alert", "Alerts", "AlertsQuery",
-    "Answer", "ChangesQuery", "EventQuery", "ExplainQuery", "LabelAnswer", "NodeQuery", "Problem", "Refused", "document",
-    "properties",
+    "ADDRESSES", "ARROW", "JSON", "LINES", "MOST_LISTED", "STREAM", "About", "Action", "Address", "Alert", "Alerts",
+    "AlertsQuery", "Answer", "AuditQuery", "Case", "CasesQuery", "ChangesQuery", "EventQuery", "ExplainQuery", "Filter",
+    "LabelAnswer", "NodeQuery", "Problem", "Refused", "document", "properties",
 ]  # fmt: skip
 
-JSON, TEXT, STREAM = "application/json", "text/plain", "text/event-stream"
+JSON, TEXT, CSV, HTML, STREAM = "application/json", "text/plain", "text/csv", "text/html", "text/event-stream"
 LINES = ("application/x-ndjson", "application/jsonlines", "application/jsonl")
 ARROW = "application/vnd.apache.arrow.stream"
 MOST_LISTED = 1000
@@ -55,6 +55,38 @@ class Label(Struct):
     time: Annotated[Id | None, says("When it became known; by default now, on the clock of the events.")] = None
 
 
+class Withdrawal(Struct):
+    """An event that was none, such as a payment that was cancelled: sums are as if it had not been."""
+
+    id: Annotated[Id, says("The id of the event.")]
+
+
+class Decision(Struct):
+    """What a reviewer does with an alert: a label decides it, and opens it again if it is null; a note or an assignee."""
+
+    id: Annotated[Id, says("The id of the event.")]
+    label: Annotated[Any, says("As in /about: 'confirm', 'dismiss', or null.")] = UNSET
+    reason: Annotated[str | None, says("Why it is dismissed: one of the reasons in /team.")] = None
+    note: Annotated[str | None, says("A note.")] = None
+    assignee: Annotated[str | None, says("The reviewer who is to look at it; null for nobody.")] | UnsetType = UNSET
+    version: Annotated[int | None, says("The alert's version as it was read. If it has changed, this is refused.")] = (
+        None
+    )
+
+
+class Action(Struct):
+    """Another action of a reviewer."""
+
+    do: Annotated[
+        Literal["snooze", "wake", "reasons"],
+        says("Raise no alerts of nodes for a while, end that, or set the reasons for dismissals (role lead)."),
+    ]
+    nodes: Annotated[list[Id], says("One node, or the source and the destination of a pair.")] | UnsetType = UNSET
+    until: Annotated[Id | None, says("When a snooze ends, on the clock of the events; null: when it is ended.")] = None
+    note: Annotated[str | None, says("A note.")] = None
+    reasons: Annotated[list[str], says("The reasons.")] | UnsetType = UNSET
+
+
 class EventQuery(Struct):
     """Which event."""
 
@@ -74,12 +106,39 @@ class NodeQuery(Struct):
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), says("The most interactions to give.")] = 100
 
 
-class AlertsQuery(Struct):
+class Filter(Struct):
     """Which alerts."""
 
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), says("The most alerts or cases to give.")] = 50
+    q: Annotated[str, says("Text in the id, a node or a feature.")] = ""
+    least: Annotated[float | None, says("The least score.")] = None
+    since: Annotated[str, says("The earliest time of the event: the beginning of a date, or a number.")] = ""
+    assignee: Annotated[str, says("A reviewer; '-' for nobody.")] = ""
+    dismissal: Annotated[str, says("The reason of a dismissal.")] = ""
+    feature: Annotated[str, says("A feature, for 'low', 'high' and 'value'.")] = ""
+    low: Annotated[float | None, says("The least value of the feature.")] = None
+    high: Annotated[float | None, says("The largest value of the feature.")] = None
+    value: Annotated[str, says("The value of the feature, such as a category.")] = ""
+
+
+class AlertsQuery(Filter):
+    """Which alerts, and in which order."""
+
     status: Annotated[Status, says("Which alerts.")] = "open"
-    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED), says("The most alerts to give.")] = 50
     before: Annotated[int, Meta(ge=1, le=LARGEST), says("The 'sequence' of an alert: older ones.")] = LARGEST
+    order: Annotated[Order, says("The newest, the highest scores, or the latest changes first.")] = "newest"
+
+
+class CasesQuery(Filter):
+    """Which open alerts, as cases, and in which order."""
+
+    order: Annotated[Literal["newest", "highest"], says("The newest or the highest scores first.")] = "highest"
+
+
+class AuditQuery(Struct):
+    """How much of the audit."""
+
+    limit: Annotated[int, Meta(ge=1, le=10_000), says("The most actions to give.")] = 100
 
 
 class ChangesQuery(Struct):
@@ -121,7 +180,7 @@ class Answer(Struct, forbid_unknown_fields=True):
 
 
 class LabelAnswer(Struct, forbid_unknown_fields=True):
-    """A label that was learnt."""
+    """A label that was learnt, or an event that was withdrawn."""
 
     id: Annotated[Any, says("The id of the event.")]
 
@@ -164,6 +223,12 @@ class Node(Struct, forbid_unknown_fields=True):
     positive: int
 
 
+class Note(Struct, forbid_unknown_fields=True):
+    by: str
+    at: str
+    note: str
+
+
 class Alert(Struct, forbid_unknown_fields=True):
     """An event whose score reached the threshold. Expired: not decided, and too long ago for a label."""
 
@@ -178,6 +243,13 @@ class Alert(Struct, forbid_unknown_fields=True):
     status: Status
     label: Any
     decided_at: Any
+    version: Annotated[int, says("Number of its last change.")]
+    model: Annotated[str, says("The generation whose model made the score.")]
+    by: Annotated[str, says("The reviewer who decided; empty if a program did.")]
+    at: Annotated[str | None, says("When, on the clock of the service's machine.")]
+    dismissal: Annotated[str | None, says("Why it was dismissed.")]
+    assignee: str | None
+    notes: list[Note]
 
 
 class Alerts(Struct, forbid_unknown_fields=True):
@@ -185,6 +257,31 @@ class Alerts(Struct, forbid_unknown_fields=True):
 
     alerts: list[Alert]
     more: bool
+
+
+class Case(Struct, forbid_unknown_fields=True):
+    """Open alerts that share a node: their source, or their destination where this is the common one."""
+
+    id: Annotated[str, says("The role and the node.")]
+    role: Annotated[Literal["source", "destination"], says("What the node is in these alerts.")]
+    node: Any
+    score: Annotated[float, says("The highest one.")]
+    alerts: Annotated[list[Alert], says("The highest score first.")]
+
+
+class Cases(Struct, forbid_unknown_fields=True):
+    """Cases, the highest score first, and whether there are more."""
+
+    cases: list[Case]
+    more: bool
+
+
+class WholeCase(Struct, forbid_unknown_fields=True):
+    """A case, the reasons for its highest scores, and the latest interactions of its node."""
+
+    case: Case
+    explanations: list[Explanation]
+    node: Node
 
 
 class Counts(Struct, forbid_unknown_fields=True):
@@ -207,6 +304,17 @@ class Bin(Struct, forbid_unknown_fields=True):
     confirmed: int
 
 
+class OfReviewer(Struct, forbid_unknown_fields=True):
+    reviewer: str
+    reviewed: int
+    confirmed: int
+
+
+class OfReason(Struct, forbid_unknown_fields=True):
+    reason: str
+    dismissed: int
+
+
 class Weeks(Struct, forbid_unknown_fields=True):
     this: Counts
     last: Counts
@@ -223,6 +331,8 @@ class Statistics(Struct, forbid_unknown_fields=True):
     days: list[Day]
     by_score: list[Bin]
     weeks: Weeks
+    by_reviewer: list[OfReviewer]
+    by_reason: list[OfReason]
 
 
 class About(Struct, forbid_unknown_fields=True):
@@ -239,11 +349,52 @@ class About(Struct, forbid_unknown_fields=True):
     signed_in: bool
 
 
+class Reviewer(Struct, forbid_unknown_fields=True):
+    name: str
+    role: Literal["analyst", "lead"]
+
+
+class Snoozed(Struct, forbid_unknown_fields=True):
+    nodes: list[Any]
+    until: Any
+    by: str
+    at: str
+    note: str
+
+
+class Team(Struct, forbid_unknown_fields=True):
+    """Who reviews, why alerts can be dismissed, and what is snoozed. 'me' is empty for who has no name."""
+
+    me: str
+    role: Literal["analyst", "lead", "service"]
+    people: list[Reviewer]
+    reasons: list[str]
+    snoozed: list[Snoozed]
+
+
+class Done(Struct, forbid_unknown_fields=True):
+    done: bool
+
+
+class Audited(Struct):
+    """An action of a reviewer, with what it was about."""
+
+    do: str
+    by: str
+    at: str
+
+
+class Audit(Struct, forbid_unknown_fields=True):
+    """The latest actions of reviewers, the newest first."""
+
+    actions: list[Audited]
+
+
 class Change(Struct, forbid_unknown_fields=True):
     sequence: int
-    kind: Literal["alert", "decision"]
+    kind: Literal["alert", "decision", "change"]
     id: Any
-    status: Status
+    status: Annotated[Literal["open", "confirmed", "dismissed", "withdrawn"], says("The status of the alert then.")]
 
 
 class Changes(Struct, forbid_unknown_fields=True):
@@ -271,6 +422,9 @@ class Health(Struct):
 # ---- the addresses
 
 
+PATHS = {"openapi": "/openapi.json", "export": "/alerts.csv", "case_page": "/case.html"}  # others are the name
+
+
 class Address(NamedTuple):
     """An address for programs; the method of `Api` has its name."""
 
@@ -283,11 +437,12 @@ class Address(NamedTuple):
     refusals: tuple[int, ...] = ()  # besides those of every address
     media: str = JSON
     note: str = ""
+    role: Literal["analyst", "lead", "service"] = "analyst"  # who may ask: these and those with more rights
 
     @property
     def path(self) -> str:
         """The path."""
-        return f"/{self.name}" if self.name != "openapi" else "/openapi.json"
+        return PATHS.get(self.name, f"/{self.name}")
 
 
 EVERYWHERE = (400, 401, 403, 421, 429, 431, 503)
@@ -295,9 +450,10 @@ BODIES = (408, 413, 415, 422)
 REFUSALS = {
     400: "The body is not JSON, JSON lines or Arrow, or a header comes more than once.",
     401: "The service has a token, and the request does not show it.",
-    403: "The request comes from a page of another site.",
-    404: "No event has this id, or it is not kept any more.",
+    403: "The request comes from a page of another site, or needs another role.",
+    404: "No event or alert has this id, or it is not kept any more.",
     408: "The request did not arrive in time.",
+    409: "Somebody else has changed the alert meanwhile.",
     413: "The body is too large, or holds too many items.",
     415: "The Content-Type is not one that is read, or the body is compressed.",
     421: "The service is not known by the name in the header Host.",
@@ -315,20 +471,49 @@ FEED = (
     "every two seconds. Last-Event-ID continues a stream."
 )
 ADDRESSES = (
-    Address("POST", "score", "Score events and learn from them", Answer, body=Event, refusals=BODIES, note=LISTS),
+    Address(
+        "POST", "score", "Score events and learn from them", Answer, body=Event, refusals=BODIES, note=LISTS, role="service",
+    ),
     Address(
         "POST", "labels", "Learn labels of earlier events", LabelAnswer, body=Label, refusals=(*BODIES, 404),
-        note=f"The next scores know them. A confirmed or dismissed alert is a label too. {LISTS}",
+        note=f"The next scores know them. A confirmed or dismissed alert is a label too. {LISTS}", role="service",
     ),
+    Address(
+        "POST", "withdrawals", "Withdraw earlier events", LabelAnswer, body=Withdrawal, refusals=(*BODIES, 404),
+        note=f"Scores that were given stay. {LISTS}", role="service",
+    ),
+    Address(
+        "POST", "decisions", "Confirm, dismiss, assign alerts, and write notes", Alert, body=Decision,
+        refusals=(*BODIES, 404, 409), note=LISTS,
+    ),
+    Address("POST", "actions", "Snooze nodes, and set the reasons for dismissals", Done, body=Action, refusals=BODIES),
+    Address("GET", "team", "Who reviews, the reasons for dismissals, and what is snoozed", Team),
+    Address("GET", "audit", "Who did what", Audit, AuditQuery, refusals=(422,), role="lead"),
     Address("GET", "explain", "The reasons for a score, in words", Explanation, ExplainQuery, refusals=(404, 422)),
     Address("GET", "events", "An event with its score and label", KnownEvent, EventQuery, refusals=(404, 422)),
     Address("GET", "nodes", "The latest interactions of a node", Node, NodeQuery, refusals=(422,)),
     Address("GET", "alerts", "Alerts, the newest first", Alerts, AlertsQuery, refusals=(422,)),
+    Address(
+        "GET", "cases", "The open alerts as cases", Cases, CasesQuery, refusals=(422,),
+        note="Open alerts that share a source are one case; of the others those that share a destination.",
+    ),
+    Address(
+        "GET", "case", "All about the case with an alert", WholeCase, EventQuery, refusals=(404, 422),
+        note="An alert that is not open is a case of its own.",
+    ),
+    Address(
+        "GET", "case_page", "The same as a page to keep", str, EventQuery, refusals=(404, 422), media=HTML,
+        note="It opens without the service, and holds no script.",
+    ),
+    Address(
+        "GET", "export", "The same alerts as a table, all of them", str, AlertsQuery, refusals=(422,), media=CSV,
+        note="'limit' is ignored. Text that a spreadsheet would take for a formula begins with an apostrophe.",
+    ),
     Address("GET", "statistics", "How much there is to do, and how many alerts were confirmed", Statistics),
     Address("GET", "about", "What the scores mean", About),
     Address("GET", "changes", "What happened to alerts", Changes, ChangesQuery, refusals=(422,), note=FEED),
     Address("GET", "health", "Whether events can be scored", Health, note="Needs no token."),
-    Address("GET", "metrics", "Counts and times for Prometheus", str, media=TEXT),
+    Address("GET", "metrics", "Counts and times for Prometheus", str, media=TEXT, role="service"),
     Address("GET", "openapi", "This description", dict[str, Any]),
 )  # fmt: skip
 
@@ -384,7 +569,7 @@ def _operation(address: Address, schema_of: dict[Any, dict[str, Any]]) -> dict[s
         sent = {JSON: {"schema": _one_or_list(schema_of[address.body])}, LINES[0]: text, ARROW: text}
         described["requestBody"] = {"required": True, "content": sent}
         answer = {"anyOf": [answer, {"type": "array", "items": {"anyOf": [answer, refused]}}]}
-        for status in {404, 422} & {*address.refusals}:
+        for status in {404, 409, 422} & {*address.refusals}:
             responses[str(status)] = _response(REFUSALS[status], _one_or_list(refused))
     ok = responses["200"] = _response("The answer.", answer, address.media)
     if address.answer is Health:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tdlg.exceptions import ParameterError
 from tdlg.serve.app import make_app
 from tdlg.serve.http import Limits
+from tdlg.serve.webhook import check_webhook
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
@@ -40,6 +41,11 @@ class Service:
         What clients must know; none by default.
     allowed_hosts
         Names by which the service is reached, such as "desk.example.org".
+    user_header, trusted_proxies
+        A header in which a proxy that has signed a reviewer in gives the name, such as "X-Forwarded-User", and the addresses
+        of such proxies; both or neither, and with a token, which programs then need.
+    webhook, webhook_secret
+        The address to which new and decided alerts are sent, and the secret with which requests to it are signed.
     limits
         How much is accepted at once; `Limits()` by default.
 
@@ -63,14 +69,29 @@ class Service:
         port: int = 8000,
         token: str | None = None,
         allowed_hosts: Iterable[str] = (),
+        user_header: str | None = None,
+        trusted_proxies: Iterable[str] = (),
+        webhook: str | None = None,
+        webhook_secret: str | None = None,
         limits: Limits | None = None,
     ) -> None:
         import uvicorn
 
         limits = Limits() if limits is None else limits
         check_address(host, token)
+        check_proxy(user_header, [*trusted_proxies], token)
+        check_webhook(webhook, webhook_secret)
         self._socket = _listening(host, port)
-        self._app = make_app(live, token=token, allowed_hosts=allowed_hosts, limits=limits)
+        self._app = make_app(
+            live,
+            token=token,
+            allowed_hosts=allowed_hosts,
+            user_header=user_header,
+            trusted_proxies=trusted_proxies,
+            webhook=webhook,
+            webhook_secret=webhook_secret,
+            limits=limits,
+        )
         config = uvicorn.Config(
             self._app,
             http=bounded_protocol(limits),
@@ -130,6 +151,16 @@ def check_address(host: str, token: str | None) -> None:
             f"Others can reach the address {host!r}, so the service needs a token that its clients know.",
             "Pass token=, or host='127.0.0.1'.",
             parameter="host",
+        )
+
+
+def check_proxy(user_header: str | None, trusted_proxies: list[str], token: str | None) -> None:
+    """Refuse a header that names reviewers, if anybody could send it."""
+    if (user_header is None) != (not trusted_proxies) or (user_header is not None and token is None):
+        raise ParameterError(
+            "A header that names reviewers needs the address of the proxy that sets it, and a token for programs.",
+            "Pass user_header=, trusted_proxies= and token= together.",
+            parameter="user_header",
         )
 
 

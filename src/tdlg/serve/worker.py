@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from tdlg.serve.http import Limits
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
+    from tdlg.live.review import ChangeAnswer
     from tdlg.live.state import Answer, LabelAnswer
 
 __all__ = ["BusyError", "StoppingError", "Worker"]
@@ -25,7 +27,9 @@ __all__ = ["BusyError", "StoppingError", "Worker"]
 logger = logging.getLogger(__name__)
 
 IDLE = 1.0  # seconds after which a worker without requests looks for a new model
-SLICE = 0.003  # seconds of questions while events wait; the question that is under way then is still finished
+SLICE = 0.003  # seconds of questions while events come; the question that is under way then is still finished
+REST = 2.0  # how long questions then rest, in times of what they took: they would keep the event loop waiting too
+LULL = 0.1  # seconds without events, after which questions need not rest
 
 T = TypeVar("T")
 Act = Callable[[list[Any]], Sequence[Any]]  # all items of neighbouring jobs to one answer per item
@@ -53,9 +57,9 @@ class Worker:
 
     Events and labels that arrive while the thread is busy form the next turn, in the order in which they came. Neighbours of
     the same kind are one call of the live model, so they share one sync of the log, and their answers leave when that call
-    returns. After each turn questions are answered: at least one, and while events wait for `SLICE` seconds at most. A
-    question sees all that was answered before it was asked. The event loop fills the queues, the thread empties them.
-    After each turn, and when nothing waits, the live model goes on with a snapshot or a new model.
+    returns. Between turns questions are answered, while events come for a third of the time at most. A question sees all
+    that was answered before it was asked. The event loop fills the queues, the thread empties them. After each turn, and
+    when nothing waits, the live model goes on with a snapshot or a new model.
 
     Parameters
     ----------
@@ -74,6 +78,7 @@ class Worker:
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tdlg-live", daemon=True)
         self._stopping, self._trouble = False, ""
+        self._busy_until = self._resting_until = 0.0
         self.waiting = 0
         self.sequence = live.sequence
 
@@ -86,6 +91,21 @@ class Worker:
     async def label(self, labels: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
         """Log and learn labels."""
         return await self._done(self._live.label, labels)
+
+    async def withdraw(self, withdrawals: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
+        """Log withdrawals of events, and learn them."""
+        return await self._done(self._withdraw, withdrawals)
+
+    def _withdraw(self, withdrawals: Sequence[Mapping[str, Any]]) -> list[LabelAnswer]:
+        return self._live.withdraw([one["id"] for one in withdrawals])
+
+    async def decide(self, changes: Sequence[Mapping[str, Any]], by: str) -> list[ChangeAnswer]:
+        """Log and learn what a reviewer did with alerts."""
+        return await self._done(partial(self._live.decide, by=by), changes)
+
+    async def act(self, action: Mapping[str, Any], by: str) -> None:
+        """Log and learn another action of a reviewer."""
+        await self._done(lambda actions: [self._live.act(action, by) for action in actions], [action])
 
     async def ask(self, question: Callable[[LiveModel], T]) -> T:
         """Answer a question about the live model. Questions wait for their turn, and are never refused for others."""
@@ -139,15 +159,22 @@ class Worker:
         stopping = has_more = False
         self._live.in_steps = True  # snapshots are written between events
         while not stopping:
-            self._wake.wait(0 if has_more else IDLE)
+            self._wake.wait(self._pause(has_more))
             self._wake.clear()
             stopping = self._stopping  # nothing is appended once this is true
-            while self._jobs or self._questions:
-                for _, same in groupby(self._taken(), lambda job: job.act):
-                    self._do(list(same), is_counted=True)
+            while self._jobs or (self._questions and (stopping or perf_counter() >= self._resting_until)):
+                if self._jobs:
+                    self._busy_until = perf_counter() + LULL
+                    for _, same in groupby(self._taken(), lambda job: job.act):
+                        self._do(list(same), is_counted=True)
                 self._answer_questions()
                 self._work()
             has_more = not stopping and self._work()
+
+    def _pause(self, has_more: bool) -> float:
+        """Seconds until the thread goes on although nothing has arrived."""
+        pause = SLICE if has_more else IDLE
+        return min(pause, max(0.0, self._resting_until - perf_counter())) if self._questions else pause
 
     def _taken(self) -> list[Job]:
         """All events and labels that wait, up to the limit of a turn but at least one job."""
@@ -159,17 +186,21 @@ class Worker:
         return taken
 
     def _answer_questions(self) -> None:
-        """Answer at least one of the questions that wait, so that events without end do not keep them out."""
-        end = perf_counter() + SLICE
+        """Answer questions: all that wait, but while events come at least one in a slice, after which they rest."""
+        start = perf_counter()
+        if start < self._resting_until and not self._stopping:
+            return
         while self._questions:
             self._do([self._questions.popleft()], is_counted=False)
-            if self._jobs and perf_counter() >= end:
+            now = perf_counter()
+            if (self._jobs or now < self._busy_until) and now >= start + SLICE:
+                self._resting_until = now + REST * (now - start)
                 return
 
     def _work(self) -> bool:
         """Let the live model go on with snapshots and new models; an error of that must not end the thread."""
         try:
-            has_more, self._trouble = self._live.work(SLICE), ""
+            has_more, self._trouble = self._live.work(0.0), ""
         except BaseException as error:
             has_more, trouble = False, repr(error)
             if trouble != self._trouble:  # which comes again and again

@@ -1,4 +1,7 @@
-"""Conversion of any one-dimensional column to one of two plain forms: a numpy array, or a polars series of strings."""
+"""Any one-dimensional column as a numpy array; text as a polars series, which holds and compares it much faster.
+
+These two forms never overlap: a series is text, and everything else is an array.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,6 +29,7 @@ SHOWN = 60  # maximum number of characters of a value in a message
 
 Column: TypeAlias = "NDArray[Any] | pl.Series"
 
+# ---- polars after a fork
 
 _lost_threads = False  # whether polars had threads when this process was forked: they are not in it
 _has_threads = False  # the same for a process that is just being forked
@@ -49,9 +54,9 @@ def _before_fork() -> None:
     global _has_threads
     _has_threads = _lost_threads
     if "polars" in sys.modules:
-        tasks = Path("/proc/self/task")
         try:
-            _has_threads |= any((task / "comm").read_text().strip() == "polars-0" for task in tasks.iterdir())
+            tasks = Path("/proc/self/task").iterdir()
+            _has_threads |= any((task / "comm").read_text().strip() == "polars-0" for task in tasks)
         except OSError:  # other systems than Linux do not tell
             _has_threads = True
 
@@ -65,11 +70,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
+# ---- messages
+
+
 def bad_row(problem: str, row: int, *hints: str) -> EdgesError:
     """Make the error for one invalid row, whose name replaces `{row}` in the problem; `io` inserts its own name."""
     error = EdgesError(problem.replace("{row}", row_name(row)), *hints)
     error.row = row
     return error
+
+
+def refuse(wrong: NDArray[np.bool_], column: Any, problem: str, *hints: str) -> None:
+    """Raise the error for the first row that is wrong, if one is; `{row}` and `{value}` stand for its name and value."""
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise bad_row(problem.replace("{value}", short(column[row], str)), row, *hints)
 
 
 def row_name(row: int) -> str:
@@ -86,8 +101,11 @@ def short(value: Any, shown: Callable[[Any], str] = repr) -> str:
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
+# ---- columns and tables
+
+
 def as_column(values: Any, name: str) -> Column:
-    """Convert a list, numpy array, or pandas, polars or pyarrow column to one of the two plain forms.
+    """Convert a list, numpy array, or pandas, polars or pyarrow column.
 
     Missing values become NaN in numbers, NaT in datetimes and None (null) in all other columns, also in whole numbers
     beyond 2**53, which floats cannot represent exactly. Datetimes with a time zone are converted to UTC. Arrays that do not
@@ -99,17 +117,20 @@ def as_column(values: Any, name: str) -> Column:
     module = type(values).__module__.partition(".")[0]
     if isinstance(values, np.ndarray):
         return _from_numpy(np.asarray(values), name)
-    if module == "polars" and hasattr(values, "to_numpy"):
+    if module in ("polars", "pyarrow") and hasattr(values, "to_numpy"):
         return _from_polars(values, name)
-    if module == "pyarrow" and hasattr(values, "to_numpy"):
-        return _from_arrow(values, name)
     if hasattr(values, "to_numpy") and hasattr(values, "dtype"):
-        return _from_pandas(values, name)
-    if hasattr(values, "__array__") and np.ndim(values) > 0:
+        if np.ndim(values) == 1:
+            return _from_pandas(values, name)
+    elif hasattr(values, "__array__") and np.ndim(values) > 0:
         return _from_numpy(np.asarray(values), name)
     if isinstance(values, Sequence) and not isinstance(values, str | bytes):
         return _from_objects(list(values), name)
-    raise _not_a_column(values, name)
+    if isinstance(values, Mapping | Set):
+        hint = f"Pass a list, `{name}=list(...)`, in the order of the rows."
+    else:
+        hint = "Pass a list, an array or a dataframe's column, one value per row."
+    raise EdgesError(f"The '{name}' must be a column. Got {type(values).__name__} {short(values)} instead.", hint)
 
 
 def eager_frame(frame: Any, name: str) -> nw.DataFrame[Any]:
@@ -151,12 +172,6 @@ def nulls(column: Column) -> NDArray[np.bool_]:
     return np.zeros(len(column), bool)
 
 
-def first_null(column: Column) -> int | None:
-    """Position of the first missing value, or None."""
-    mask = nulls(column)
-    return int(np.argmax(mask)) if mask.any() else None
-
-
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """Return an array that the caller cannot change: a copy, unless it is read-only already or memory-mapped."""
     return _private(array) if array.flags.writeable else array
@@ -165,150 +180,6 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 def converted(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Return the array itself if it has the dtype, else a read-only copy."""
     return array if array.dtype == dtype else sealed(array.astype(dtype))
-
-
-def _private(array: NDArray[Any]) -> NDArray[Any]:
-    base: Any = array
-    while base is not None:
-        if isinstance(base, mmap.mmap):
-            return array
-        base = getattr(base, "base", None)
-    return sealed(array.copy(order="K"))
-
-
-def _not_a_column(values: Any, name: str) -> EdgesError:
-    kind = type(values).__name__
-    if isinstance(values, Mapping | Set):
-        hint = f"Pass a list, `{name}=list(...)`, in the order of the rows."
-    else:
-        hint = "Pass a list, an array or a dataframe's column, one value per row."
-    return EdgesError(f"The '{name}' must be a column. Got {kind} {short(values)} instead.", hint)
-
-
-def _from_numpy(array: NDArray[Any], name: str) -> Column:
-    if array.ndim != 1:
-        raise EdgesError(
-            f"The '{name}' must have one dimension. Got an array of shape {array.shape} instead.",
-            "Pass one column, such as `array[:, 0]`.",
-        )
-    kind = array.dtype.kind
-    if kind == "O":
-        return _from_objects(array.tolist(), name)
-    if kind in "UT":
-        return _from_strings(array.tolist(), name)
-    if kind in "SV":
-        return _objects(array.tolist())
-    return converted(array, array.dtype.newbyteorder("="))
-
-
-def _from_polars(series: Any, name: str) -> Column:
-    import polars as pl
-
-    if not isinstance(series, pl.Series):
-        raise EdgesError(
-            f"The '{name}' must be a column. Got a polars {type(series).__name__} instead.",
-            f'Pass one of its columns, such as `frame["{name}"]`, or use `from_frame(frame)`.',
-        )
-    dtype = series.dtype
-    if dtype in (pl.String, pl.Categorical, pl.Enum):
-        return series.cast(pl.String)
-    if dtype.is_nested() or dtype == pl.Object:
-        _check_single(series.to_list(), name)
-    if dtype.is_decimal():
-        series = series.cast(pl.Float64)
-    elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
-        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    if str(dtype) in ("Int128", "UInt128"):  # numpy has no such types
-        return _from_objects(series.to_list(), name)
-    if dtype.is_integer() and series.null_count() and max(-(series.min() or 0), series.max() or 0) > EXACT:
-        return _objects(series.to_list())
-    if series.dtype.is_numeric() or (series.dtype.is_temporal() and dtype != pl.Time):
-        return _from_numpy(sealed(series.to_numpy()), name)
-    if dtype == pl.Boolean and not series.null_count():
-        return sealed(series.to_numpy())
-    return _from_objects(series.to_list(), name)
-
-
-def _check_single(values: list[Any], name: str) -> None:
-    for row, value in enumerate(values):
-        if isinstance(value, dict | list):
-            raise bad_row(
-                f"The '{name}' must have one value per row. Got {short(value)} in {{row}}. "
-                f"Put the value that you need into a column of its own.",
-                row,
-            )
-
-
-def _from_arrow(values: Any, name: str) -> Column:
-    import polars as pl
-
-    return _from_polars(pl.Series(values), name)
-
-
-def _from_pandas(values: Any, name: str) -> Column:
-    if np.ndim(values) != 1:
-        raise _not_a_column(values, name)
-    if getattr(values.dtype, "tz", None) is not None:
-        # to_numpy converts pandas datetimes with a time zone to UTC
-        return _private(values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
-    is_nullable = not isinstance(values.dtype, np.dtype) and getattr(values.dtype, "kind", "") in "iu"
-    # as objects, whole numbers keep all their digits if some values are missing
-    array = np.asarray(values.to_numpy(dtype=object) if is_nullable and values.isna().any() else values.to_numpy())
-    # even a read-only pandas array changes with its column
-    return _from_numpy(array if array.dtype.kind == "O" else _private(array), name)
-
-
-def _is_null(value: Any) -> bool:
-    """Whether it is None, NaN, NaT or pandas NA, which cannot be compared with itself."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating | np.datetime64 | Decimal) and bool(value != value)
-
-
-def _from_objects(values: list[Any], name: str) -> Column:
-    """Convert Python objects to a plain form: numbers stay numbers, strings become a polars series."""
-    types = set(map(type, values))
-    if not types:
-        return np.empty(0, np.int64)
-    if types == {str}:
-        return _from_strings(values, name)
-    if types != {int} and any(map(_is_null, values)):
-        values = [None if _is_null(value) else value for value in values]
-        types = set(map(type, values))
-    known = types - {type(None)}
-    if known == {str}:
-        return _from_strings(values, name)
-    if known and all(_is_number(type_) for type_ in known):
-        return _from_numbers(values, known, None in values)
-    if known and types == known and all(issubclass(type_, bool | np.bool_) for type_ in known):
-        return sealed(np.array(values, bool))
-    return _objects(values)
-
-
-def _is_number(type_: type) -> bool:
-    return issubclass(type_, int | float | np.integer | np.floating | Decimal) and not issubclass(type_, bool)
-
-
-def _from_numbers(values: list[Any], types: set[type], has_null: bool) -> NDArray[Any]:
-    are_whole = all(issubclass(type_, int | np.integer) for type_ in types)
-    if not are_whole or (has_null and all(value is None or abs(value) <= EXACT for value in values)):
-        return sealed(np.array([np.nan if value is None else float(value) for value in values]))
-    try:
-        if has_null:
-            return _objects([None if value is None else int(value) for value in values])
-        return sealed(np.array(values, np.int64))
-    except OverflowError:
-        return _objects(values)
-
-
-def _from_strings(values: list[Any], name: str) -> Column:
-    import polars as pl
-
-    try:
-        return pl.Series(values, dtype=pl.String)
-    except (UnicodeEncodeError, pl.exceptions.PolarsError):
-        check_unicode(values, name)
-        return _objects(values)
 
 
 def check_unicode(values: Iterable[Any], name: str) -> None:
@@ -324,6 +195,121 @@ def check_unicode(values: Iterable[Any], name: str) -> None:
                     row,
                     "Replace it, such as by `value.encode(errors='replace').decode()`.",
                 ) from None
+
+
+def _private(array: NDArray[Any]) -> NDArray[Any]:
+    base: Any = array
+    while base is not None:
+        if isinstance(base, mmap.mmap):
+            return array
+        base = getattr(base, "base", None)
+    return sealed(array.copy(order="K"))
+
+
+# ---- from one library each
+
+
+def _from_numpy(array: NDArray[Any], name: str) -> Column:
+    if array.ndim != 1:
+        raise EdgesError(
+            f"The '{name}' must have one dimension. Got an array of shape {array.shape} instead.",
+            "Pass one column, such as `array[:, 0]`.",
+        )
+    kind = array.dtype.kind
+    if kind in "OUT":
+        return (_from_objects if kind == "O" else _from_strings)(array.tolist(), name)
+    return _objects(array.tolist()) if kind in "SV" else converted(array, array.dtype.newbyteorder("="))
+
+
+def _from_polars(values: Any, name: str) -> Column:
+    import polars as pl
+
+    series = pl.Series(values) if type(values).__module__.startswith("pyarrow") else values
+    if not isinstance(series, pl.Series):
+        raise EdgesError(
+            f"The '{name}' must be a column. Got a polars {type(series).__name__} instead.",
+            f'Pass one of its columns, such as `frame["{name}"]`, or use `from_frame(frame)`.',
+        )
+    dtype = series.dtype
+    if dtype in (pl.String, pl.Categorical, pl.Enum):
+        return series.cast(pl.String)
+    if dtype.is_nested() or dtype == pl.Object:
+        for row, value in enumerate(series.to_list()):
+            if isinstance(value, dict | list):
+                raise bad_row(
+                    f"The '{name}' must have one value per row. Got {short(value)} in {{row}}. "
+                    f"Put the value that you need into a column of its own.",
+                    row,
+                )
+    if dtype.is_decimal():
+        series = series.cast(pl.Float64)
+    elif isinstance(dtype, pl.Datetime) and dtype.time_zone is not None:
+        series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if dtype.is_integer():
+        is_inexact = series.null_count() and max(-(series.min() or 0), series.max() or 0) > EXACT  # type: ignore[operator]
+        is_plain = not is_inexact and str(dtype) not in ("Int128", "UInt128")  # numpy has no such types
+    else:
+        is_plain = series.dtype.is_numeric() or (series.dtype.is_temporal() and dtype != pl.Time)
+    if is_plain or (dtype == pl.Boolean and not series.null_count()):
+        return _from_numpy(sealed(series.to_numpy()), name)
+    return _from_objects(series.to_list(), name)
+
+
+def _from_pandas(values: Any, name: str) -> Column:
+    if getattr(values.dtype, "tz", None) is not None:
+        # to_numpy converts pandas datetimes with a time zone to UTC
+        return _private(values.to_numpy(dtype=f"datetime64[{values.dtype.unit}]"))
+    is_nullable = not isinstance(values.dtype, np.dtype) and getattr(values.dtype, "kind", "") in "iu"
+    # as objects, whole numbers keep all their digits if some values are missing
+    array = np.asarray(values.to_numpy(dtype=object) if is_nullable and values.isna().any() else values.to_numpy())
+    # even a read-only pandas array changes with its column
+    return _from_numpy(array if array.dtype.kind == "O" else _private(array), name)
+
+
+def _from_objects(values: list[Any], name: str) -> Column:
+    """Python objects: numbers become an array of numbers, strings a series."""
+    types = set(map(type, values))
+    if not types:
+        return np.empty(0, np.int64)
+    if types not in ({int}, {str}) and any(map(_is_null, values)):
+        values = [None if _is_null(value) else value for value in values]
+        types = set(map(type, values))
+    known = types - {type(None)}
+    has_null = known != types
+    if known == {str}:
+        return _from_strings(values, name)
+    are_truth = [issubclass(type_, bool | np.bool_) for type_ in known]
+    if known and all(are_truth) and not has_null:
+        return sealed(np.array(values, bool))
+    if known and not any(are_truth) and all(issubclass(type_, NUMBERS) for type_ in known):
+        are_whole = all(issubclass(type_, int | np.integer) for type_ in known)
+        if not are_whole or (has_null and all(value is None or abs(value) <= EXACT for value in values)):
+            return sealed(np.array([np.nan if value is None else float(value) for value in values]))
+        if has_null:
+            return _objects([None if value is None else int(value) for value in values])
+        with suppress(OverflowError):
+            return sealed(np.array(values, np.int64))
+    return _objects(values)
+
+
+NUMBERS = (int, float, np.integer, np.floating, Decimal)
+
+
+def _is_null(value: Any) -> bool:
+    """Whether it is None, NaN, NaT or pandas NA, which cannot be compared with itself."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating | np.datetime64 | Decimal) and bool(value != value)
+
+
+def _from_strings(values: list[Any], name: str) -> Column:
+    import polars as pl
+
+    try:
+        return pl.Series(values, dtype=pl.String)
+    except (UnicodeEncodeError, pl.exceptions.PolarsError):
+        check_unicode(values, name)
+        return _objects(values)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:

@@ -102,16 +102,11 @@ class EdgeTable:
         mine = self.spaces[side][0]
         if mine.dtype.kind == "i":
             return _among_integers(mine, ids)
-        index = self._indices()[side]
-        found = (alike(index, value) for value in ids.tolist())
-        return np.fromiter((-1 if code is None else code for code in found), np.int32, len(ids))
-
-    def _indices(self) -> list[dict[Hashable, int]]:
         with self._lock:
             if self._index is None:
-                spaces = self.spaces
-                self._index = [{value: k for k, value in enumerate(ids.tolist())} for ids, _, _ in spaces]
-            return self._index
+                self._index = [{value: k for k, value in enumerate(ids.tolist())} for ids, _, _ in self.spaces]
+        found = (alike(self._index[side], value) for value in ids.tolist())
+        return np.fromiter((-1 if code is None else code for code in found), np.int32, len(ids))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_index")}
@@ -122,8 +117,7 @@ class EdgeTable:
 
 def _among_integers(mine: NDArray[Any], ids: NDArray[Any]) -> NDArray[np.int32]:
     """Position of each id among sorted integers, -1 if it is not there."""
-    codes = np.full(len(ids), -1, np.int32)
-    at = np.arange(len(ids))
+    codes, at = np.full(len(ids), -1, np.int32), np.arange(len(ids))
     if ids.dtype.kind != "i":
         keys = list(map(id_key, ids.tolist()))
         at = np.array([k for k, key in enumerate(keys) if isinstance(key, int) and -(2**63) <= key < 2**63], np.int64)
@@ -160,33 +154,26 @@ def row_key(key: Any, n_edges: int) -> slice | NDArray[np.int64]:
         return key if isinstance(key, slice) else slice(None)
     if isinstance(key, int | np.integer) and not isinstance(key, bool):
         raise EdgesError(f"A key of edges must select rows. Got {key} instead.", f"Use `edges[{key}:{key + 1}]`.")
-    index = np.empty((0, 0))
+    index: Any = np.empty((0, 0))
     with suppress(ValueError):  # raised for nested lists of different lengths
         index = np.asarray(key)
     if index.dtype.kind == "b" or (index.dtype == object and set(map(type, index.flat)) == {bool}):
-        return _from_mask(index.astype(bool), n_edges)
+        if index.shape != (n_edges,):
+            raise EdgesError(
+                f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {index.shape} instead.",
+                "Make it from these edges, such as `edges.time < cut`.",
+            )
+        return np.flatnonzero(index.astype(bool))
     if index.ndim == 1 and (index.dtype.kind in "iu" or not len(index)):
-        return _from_positions(index.astype(np.int64), n_edges)
+        index = index.astype(np.int64)
+        outside = (index < -n_edges) | (index >= n_edges)
+        if outside.any():
+            raise IndexError(f"Position {index[outside][0]} is out of range for {n_edges:,} edges.")
+        return np.where(index < 0, index + n_edges, index)
     raise EdgesError(
         f"A key of edges must be a slice, positions or a mask. Got {type(key).__name__} {key!r} instead.",
         "Use `edges[:10]`, `edges[[0, 5]]` or `edges[edges.time < cut]`.",
     )
-
-
-def _from_mask(mask: NDArray[np.bool_], n_edges: int) -> NDArray[np.int64]:
-    if mask.shape != (n_edges,):
-        raise EdgesError(
-            f"A mask must have one value per edge: {n_edges:,}. Got a mask of shape {mask.shape} instead.",
-            "Make it from these edges, such as `edges.time < cut`.",
-        )
-    return np.flatnonzero(mask)
-
-
-def _from_positions(index: NDArray[np.int64], n_edges: int) -> NDArray[np.int64]:
-    outside = (index < -n_edges) | (index >= n_edges)
-    if outside.any():
-        raise IndexError(f"Position {index[outside][0]} is out of range for {n_edges:,} edges.")
-    return np.where(index < 0, index + n_edges, index)
 
 
 def as_slice(rows: Rows) -> slice | NDArray[np.int64]:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import sealed
 from tdlg.exceptions import EdgesError
-from tdlg.tables.column import as_column, bad_row, converted, eager_frame, frozen, nulls
+from tdlg.tables.column import as_column, bad_row, converted, eager_frame, frozen, nulls, refuse
 from tdlg.tables.ids import alike, id_key
 from tdlg.tables.labels import as_numbers, first_value
 
-ROWS_CHECKED = (
-    1 << 16
-)  # rows of a feature matrix that are checked at a time, so that a memmap is never loaded as a whole
+ROWS_CHECKED = 1 << 16  # rows of a matrix that are checked at a time, so that a memmap is never loaded as a whole
 
 
 class Features(NamedTuple):
@@ -62,13 +60,21 @@ def as_features(values: Any, name: str = "features") -> Features | None:
             f"Pass `{name}.toarray()`.",
         )
     if hasattr(type(values), "columns"):  # of the class: on a lazy frame the property would compute them
-        return _from_columns(_columns_of(values, name), name)
-    array = _as_matrix(values, name)
-    if array is None:
+        frame = eager_frame(values, name)
+        return _from_columns({str(column): frame.get_column(column).to_native() for column in frame.columns}, name)
+    if isinstance(values, list | tuple) and len(values) and np.ndim(values[0]) == 1:
+        values = _stacked(values, name)
+    if not isinstance(values, np.ndarray) or values.ndim == 1:
         return _from_columns({"feature_0": values}, name)
-    if array.dtype.kind not in "iufb":
-        return _from_columns({f"feature_{k}": array[:, k] for k in range(array.shape[1])}, name)
+    if values.ndim != 2:
+        raise EdgesError(
+            f"The '{name}' must have two dimensions. Got an array of shape {values.shape} instead.",
+            "Pass `features.reshape(n_edges, -1)`.",
+        )
+    array = np.asarray(values)
     names = tuple(f"feature_{k}" for k in range(array.shape[1]))
+    if array.dtype.kind not in "iufb":
+        return _from_columns(dict(zip(names, array.T, strict=True)), name)
     return Features(_checked_matrix(array, names, name), names, {})
 
 
@@ -78,42 +84,19 @@ def as_categories(values: Any, name: str) -> Any:
     >>> as_categories([5411, None, 5812], "mcc").to_list()
     ['5411', None, '5812']
     """
-    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
-        return values
-    column = as_column(values, name)
+    column = values if _is_categorical(values) else as_column(values, name)
     if not isinstance(column, np.ndarray):
         return column
-    missing = nulls(column).tolist()
-    texts: list[str | None] = []
-    for row, (value, gap) in enumerate(zip(column.tolist(), missing, strict=True)):
-        if isinstance(value, bool | np.bool_):
-            raise bad_row(
-                f"The category {name!r} has the truth value {value} in {{row}}. Pass it as a feature, which is 0 or 1, "
-                f"or as text.",
-                row,
-            )
-        texts.append(None if gap else str(id_key(value)))
-    return as_column(texts, name)
+    truth = np.fromiter((isinstance(value, bool | np.bool_) for value in column), bool, len(column))
+    problem = f"The category {name!r} has the truth value {{value}} in {{row}}."
+    refuse(truth, column, f"{problem} Pass it as a feature, which is 0 or 1, or as text.")
+    gaps = nulls(column).tolist()
+    return as_column([None if gap else str(id_key(v)) for v, gap in zip(column.tolist(), gaps, strict=True)], name)
 
 
-def _columns_of(frame: Any, name: str) -> dict[str, Any]:
-    eager = eager_frame(frame, name)
-    return {str(column): eager.get_column(column).to_native() for column in eager.columns}
-
-
-def _as_matrix(values: Any, name: str) -> NDArray[Any] | None:
-    """The array if it has two dimensions, None if it is one column."""
-    array = values if isinstance(values, np.ndarray) else None
-    if array is None and isinstance(values, list | tuple) and len(values) and np.ndim(values[0]) == 1:
-        array = _stacked(values, name)
-    if array is None or array.ndim == 1:
-        return None
-    if array.ndim != 2:
-        raise EdgesError(
-            f"The '{name}' must have two dimensions. Got an array of shape {array.shape} instead.",
-            "Pass `features.reshape(n_edges, -1)`.",
-        )
-    return np.asarray(array)
+def _is_categorical(values: Any) -> bool:
+    """Whether it is a column of pandas with categories."""
+    return type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype"
 
 
 def _stacked(rows: Sequence[Any], name: str) -> NDArray[Any]:
@@ -157,24 +140,23 @@ def _from_columns(columns: dict[Any, Any], name: str) -> Features | None:
         parts.append(numbers)
         if found is not None:
             categories[column] = found
-    _check_lengths(names, parts, name)
-    matrix = sealed(np.column_stack(parts))
-    return Features(_checked_matrix(matrix, names, name), names, categories)
-
-
-def _check_lengths(names: tuple[str, ...], parts: list[NDArray[Any]], name: str) -> None:
-    lengths = {column: len(part) for column, part in zip(names, parts, strict=True)}
+    lengths = dict(zip(names, map(len, parts), strict=True))
     if len(set(lengths.values())) > 1:
         raise EdgesError(f"The columns of '{name}' differ in length: {lengths}. Pass one value per edge in each.")
+    return Features(_checked_matrix(sealed(np.column_stack(parts)), names, name), names, categories)
 
 
 def _feature(values: Any, column_name: str, name: str) -> tuple[NDArray[Any], tuple[Hashable, ...] | None]:
     """The column as floats, and its categories if it has strings or a categorical type."""
-    if type(getattr(values, "dtype", None)).__name__ == "CategoricalDtype":
+    if _is_categorical(values):
         return _codes_of_categories(values)
     column = as_numbers(as_column(values, column_name))
     if not isinstance(column, np.ndarray):
-        return _codes_of_strings(column)
+        import polars as pl
+
+        words = pl.Series(sorted(column.drop_nulls().unique().to_list()), dtype=pl.String)  # polars sorts in threads
+        codes = column.cast(pl.Enum(words)).to_physical().cast(pl.Float64).to_numpy()
+        return codes, tuple(words.to_list())
     if column.dtype.kind in "iufb":
         return converted(column, np.float64), None
     raise EdgesError(
@@ -207,16 +189,4 @@ def _codes_of_numbers(
     found, codes = np.unique(column, return_inverse=True)  # NaN is the last
     numbers = found[~np.isnan(found)].tolist()
     is_text = all(isinstance(category, str) for category in like)
-    return np.where(np.isnan(column), np.nan, codes), tuple(map(_written, numbers) if is_text else numbers)
-
-
-def _written(number: float) -> str:
-    return str(int(number)) if number.is_integer() else repr(number)
-
-
-def _codes_of_strings(column: Any) -> tuple[NDArray[np.float64], tuple[str, ...]]:
-    import polars as pl
-
-    categories = pl.Series(sorted(column.drop_nulls().unique().to_list()), dtype=pl.String)  # polars sorts in threads
-    codes = column.cast(pl.Enum(categories)).to_physical().cast(pl.Float64).to_numpy()
-    return cast("NDArray[np.float64]", codes), tuple(categories.to_list())
+    return np.where(np.isnan(column), np.nan, codes), tuple(str(id_key(n)) if is_text else n for n in numbers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import read_only
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, first_null, frozen, polars_works
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, polars_works, refuse
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,6 +20,8 @@ T = TypeVar("T")
 Codes: TypeAlias = NDArray[np.int32]
 Factors: TypeAlias = tuple[NDArray[Any], Codes, Codes]
 
+FEW = 1_000  # ids up to which a dictionary is faster than a frame
+FIRST_OF_NUMBERS = frozenset("-0123456789")
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,29}")  # as Python writes it
 
 
@@ -32,25 +34,30 @@ def as_ids(values: Any, name: str) -> Column:
     array([1, 2])
     """
     column = as_column(values, name)
-    row = first_null(column)
-    if row is not None:
-        raise bad_row(
-            f"The '{name}' has a missing id in {{row}}. Drop that row, or give the node an id.",
-            row,
-        )
+    refuse(nulls(column), column, f"The '{name}' has a missing id in {{row}}. Drop that row, or give the node an id.")
     if not isinstance(column, np.ndarray):
         return column
-    if column.dtype.kind in "bO":
-        _check_no_truth(column, name)
-    if column.dtype.kind == "f":
-        return _whole(column, name)
-    if column.dtype.kind == "u":
-        return _signed(column)
-    if column.dtype.kind == "i":
-        return frozen(column)
-    if column.dtype.kind == "O":
+    kind = column.dtype.kind
+    if kind in "bO":  # Python takes true and false for 1 and 0
+        truth = np.fromiter((isinstance(value, bool | np.bool_) for value in column), bool, len(column))
+        problem = f"The '{name}' has the id {{value}} in {{row}}, a truth value. Pass ids as integers or text."
+        refuse(truth, column, problem)
         check_unicode(column, name)
-    return np.array(list(column), object) if column.dtype.kind in "mM" else column
+    if kind == "f":
+        large = np.abs(column) >= 2.0 ** (np.finfo(column.dtype).nmant + 1)
+        refuse(
+            large,
+            column,
+            f"The '{name}' has the id {{value}} in {{row}}, which {column.dtype} cannot hold exactly: distinct ids may have "
+            "become one. Pass ids as integers or strings.",
+        )
+        return converted(column, np.int64) if (column == np.floor(column)).all() else column
+    if kind == "u":  # integers beyond int64 are kept as Python integers
+        is_small = not len(column) or column.max() <= np.iinfo(np.int64).max
+        return converted(column, np.int64) if is_small else column.astype(object)
+    if kind == "i":
+        return frozen(column)
+    return np.array(list(column), object) if kind in "mM" else column
 
 
 def is_integers(column: Column) -> bool:
@@ -64,11 +71,22 @@ def factorise(src: Column, dst: Column) -> Factors:
     >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
     ['a', 'b', 'c']
     """
-    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray) and polars_works():
+    are_many = len(src) + len(dst) > FEW
+    if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray) and are_many and polars_works():
         return _factorise_strings(src, dst)
-    if is_integers(src) and is_integers(dst):
-        return _factorise_integers(np.asarray(src), np.asarray(dst))
-    return _factorise_hashables(listed(src), listed(dst))
+    if not is_integers(src) or not is_integers(dst):
+        return _factorise_hashables(listed(src), listed(dst))
+    from tdlg._kernels.layout import factorise_integers
+
+    shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
+    # one memory layout, read-only and contiguous, so that each kernel is compiled once per dtype
+    columns = [read_only(np.ascontiguousarray(column, shared)) for column in (src, dst)]
+    return cast(Factors, factorise_integers(*columns))
+
+
+def listed(column: Column) -> list[Any]:
+    """A column as a list of plain values."""
+    return cast("list[Any]", column.tolist() if isinstance(column, np.ndarray) else column.to_list())
 
 
 def concatenate_ids(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -87,6 +105,8 @@ def id_key(value: Any) -> Any:
     >>> id_key(7) == id_key(7.0) == id_key("7") == id_key(b"7"), id_key("007"), id_key("7.0"), id_key(1.5)
     (True, '007', '7.0', '1.5')
     """
+    if type(value) is str and value[:1] not in FIRST_OF_NUMBERS:
+        return value
     if isinstance(value, bytes):
         try:
             value = value.decode()
@@ -108,59 +128,16 @@ def alike(index: Mapping[Hashable, T], value: Any) -> T | None:
     ('seven', 'seven', None)
     """
     found = index.get(value)
-    return found if found is not None else next((index[form] for form in _spellings(value) if form in index), None)
-
-
-def _spellings(value: Any) -> Iterator[Any]:
-    """An id as number, as text and as bytes; 7 and 7.0 are equal in Python."""
+    if found is not None:
+        return found
     key = id_key(value)
-    yield key
-    if isinstance(key, int):
-        yield str(key)
+    forms: list[Any] = [key]  # 7 and 7.0 are equal in Python
     if isinstance(key, int | str):
-        yield str(key).encode(errors="replace")
-    if isinstance(key, str):
-        with suppress(ValueError):
-            if repr(float(key)) == key:
-                yield float(key)
-
-
-def _check_no_truth(column: NDArray[Any], name: str) -> None:
-    """Refuse true and false, which Python takes for 1 and 0."""
-    for row, value in enumerate(column):
-        if isinstance(value, bool | np.bool_):
-            raise bad_row(
-                f"The '{name}' has the id {bool(value)} in {{row}}, a truth value. Pass ids as integers or text.", row
-            )
-
-
-def _whole(column: NDArray[Any], name: str) -> NDArray[Any]:
-    """Whole floats as integers; floats too large to be exact are refused."""
-    large = np.abs(column) >= 2.0 ** (np.finfo(column.dtype).nmant + 1)
-    if large.any():
-        row = int(np.argmax(large))
-        raise bad_row(
-            f"The '{name}' has the id {column[row]!s} in {{row}}, which {column.dtype} cannot hold exactly: distinct ids "
-            f"may have become one. Pass ids as integers or strings.",
-            row,
-        )
-    return converted(column, np.int64) if (column == np.floor(column)).all() else column
-
-
-def _signed(column: NDArray[Any]) -> NDArray[Any]:
-    """Unsigned integers as int64; larger ids are kept as Python integers."""
-    if column.dtype.itemsize < 8 or not len(column) or column.max() <= np.iinfo(np.int64).max:
-        return converted(column, np.int64)
-    return column.astype(object)
-
-
-def _factorise_integers(src: NDArray[Any], dst: NDArray[Any]) -> Factors:
-    from tdlg._kernels.layout import factorise_integers
-
-    shared = np.int32 if src.dtype == dst.dtype == np.int32 else np.int64
-    # one memory layout, read-only and contiguous, so that each kernel is compiled once per dtype
-    columns = [read_only(np.ascontiguousarray(column, shared)) for column in (src, dst)]
-    return cast(Factors, factorise_integers(*columns))
+        forms += [str(key), str(key).encode(errors="replace")]
+    with suppress(ValueError):
+        if isinstance(key, str) and repr(float(key)) == key:
+            forms.append(float(key))
+    return next((index[form] for form in forms if form in index), None)
 
 
 def _factorise_strings(src: pl.Series, dst: pl.Series) -> Factors:
@@ -176,11 +153,6 @@ def _factorise_strings(src: pl.Series, dst: pl.Series) -> Factors:
     return ids.to_numpy(), encode(src), encode(dst)
 
 
-def listed(column: Column) -> list[Any]:
-    """A column as a list of plain values."""
-    return cast("list[Any]", column.tolist() if isinstance(column, np.ndarray) else column.to_list())
-
-
 def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
     keys = {value: id_key(value) for value in _first_appearances(src, dst)}
     written = dict(zip(reversed(keys.values()), reversed(keys), strict=True))  # each key as it was written first
@@ -193,32 +165,24 @@ def _factorise_hashables(src: list[Any], dst: list[Any]) -> Factors:
     if set(map(type, ids)) == {float}:
         ids = ids.astype(np.float64)
     code_of_key = {key: code for code, key in enumerate(distinct)}
-    index = {value: code_of_key[key] for value, key in keys.items()}
-    return ids, _encoded(src, index), _encoded(dst, index)
-
-
-def _encoded(values: list[Any], index: dict[Hashable, int]) -> Codes:
-    return np.fromiter((index[value] for value in values), np.int32, len(values))
+    src_code, dst_code = (
+        np.fromiter((code_of_key[keys[value]] for value in values), np.int32, len(values)) for values in (src, dst)
+    )
+    return ids, src_code, dst_code
 
 
 def _first_appearances(src: list[Any], dst: list[Any]) -> dict[Hashable, None]:
     """The distinct ids in order of first appearance, src before dst, row by row."""
     index: dict[Hashable, None] = {}
-    for name, row, value in _row_by_row(src, dst):
-        try:
-            index.setdefault(value)
-        except TypeError:
-            raise bad_row(
-                f"The '{name}' has an id that cannot be hashed in {{row}}: {value!r}. "
-                f"Pass ids such as numbers, strings or tuples.",
-                row,
-            ) from None
-    return index
-
-
-def _row_by_row(src: list[Any], dst: list[Any]) -> Iterable[tuple[str, int, Any]]:
     for row in range(max(len(src), len(dst))):
-        if row < len(src):
-            yield "src", row, src[row]
-        if row < len(dst):
-            yield "dst", row, dst[row]
+        for name, column in (("src", src), ("dst", dst)):
+            try:
+                if row < len(column):
+                    index.setdefault(column[row])
+            except TypeError:
+                raise bad_row(
+                    f"The '{name}' has an id that cannot be hashed in {{row}}: {column[row]!r}. "
+                    f"Pass ids such as numbers, strings or tuples.",
+                    row,
+                ) from None
+    return index

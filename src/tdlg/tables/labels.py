@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from tdlg.checks import is_number, sealed
 from tdlg.clock import LAST_TICK, as_seconds, is_duration, rounded_up, ticks_per_second
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, short
-from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER
+from tdlg.tables.column import Column, as_column, bad_row, check_unicode, converted, frozen, nulls, refuse
+from tdlg.tables.text import MISSING_WORDS, PLAIN_NUMBER, typed
 from tdlg.tables.times import as_times_or_missing
 
 Ticks = NDArray[Any]
@@ -50,22 +51,18 @@ def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
             f"Pass numbers, such as seconds."
         )
     if kind == "f":
-        _check_no_infinity(column, name)
+        problem = f"The '{name}' must be finite, or NaN where missing. Got {{value}} in {{row}}."
+        refuse(np.isinf(column), column, f"{problem} Replace it by a number, or by NaN.")
         return frozen(converted(column, np.float64))
     if kind == "O":
-        _check_one_type(column, name)
-        _check_not_too_long(column, name)
+        _check_objects(column, name)
         check_unicode(column, name)
     return frozen(column)
 
 
 def known(label: NDArray[Any]) -> NDArray[np.bool_]:
     """Mask of the labels that are not missing."""
-    if label.dtype.kind == "f":
-        return cast("NDArray[np.bool_]", ~np.isnan(label))
-    if label.dtype.kind == "O":
-        return np.fromiter((value is not None for value in label), bool, len(label))
-    return np.ones(len(label), bool)
+    return ~nulls(label)
 
 
 def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
@@ -75,14 +72,8 @@ def as_weights(values: Any, name: str = "weight") -> NDArray[np.float64]:
         raise EdgesError(
             f"The '{name}' must hold numbers. Got {first_value(column)} instead. Pass one number per edge."
         )
-    finite = np.isfinite(column)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise bad_row(
-            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. "
-            f"Drop that row, or give it a weight such as 1.",
-            row,
-        )
+    problem = f"The '{name}' must be finite. Got {{value}} in {{row}}. Drop that row, or give it a weight such as 1."
+    refuse(~np.isfinite(column), column, problem)
     return frozen(converted(column, np.float64))
 
 
@@ -100,21 +91,10 @@ def first_value(column: Column) -> str:
     return repr(column[0]) if len(column) else "an empty column of strings"
 
 
-def _check_no_infinity(column: NDArray[Any], name: str) -> None:
-    infinite = np.isinf(column)
-    if infinite.any():
-        row = int(np.argmax(infinite))
-        raise bad_row(
-            f"The '{name}' must be finite, or NaN where missing. Got {column[row]} in {{row}}. "
-            f"Replace it by a number, or by NaN.",
-            row,
-        )
-
-
-def _check_one_type(column: NDArray[Any], name: str) -> None:
-    first: Any = None
+def _check_objects(column: NDArray[Any], name: str) -> None:
+    """Refuse labels of several types, and whole numbers beyond int64, which models could not learn as numbers."""
+    first = next((value for value in column if value is not None), None)
     for row, value in enumerate(column):
-        first = value if first is None else first
         if value is not None and type(value) is not type(first):
             raise bad_row(
                 f"The '{name}' mixes {type(first).__name__} and {type(value).__name__}: {first!r}, and "
@@ -122,17 +102,9 @@ def _check_one_type(column: NDArray[Any], name: str) -> None:
                 row,
                 "Pass them as text, `[str(y) for y in label]`.",
             )
-
-
-def _check_not_too_long(column: NDArray[Any], name: str) -> None:
-    """Refuse whole numbers beyond int64: models could not learn them as numbers."""
-    for row, value in enumerate(column):
-        if type(value) is int and not -(2**63) <= value < 2**63:
-            raise bad_row(
-                f"The '{name}' has the whole number {short(value)} in {{row}}, which is beyond 64 bits. Pass labels as "
-                "text, or as small numbers.",
-                row,
-            )
+    beyond = np.fromiter((type(value) is int and not -(2**63) <= value < 2**63 for value in column), bool, len(column))
+    problem = f"The '{name}' has the whole number {{value}} in {{row}}, which is beyond 64 bits."
+    refuse(beyond, column, f"{problem} Pass labels as text, or as small numbers.")
 
 
 def without_words(labels: NDArray[Any], missing: Iterable[Any] | None) -> NDArray[Any]:
@@ -146,20 +118,14 @@ def without_words(labels: NDArray[Any], missing: Iterable[Any] | None) -> NDArra
     words = {*MISSING_WORDS, *(str(word).strip().lower() for word in missing or ())}
     if labels.dtype.kind == "O":
         values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
-        is_text = missing is not None and all(value is None or isinstance(value, str) for value in values)
-        return _read_again(values) if is_text else np.array(values, object)
+        if missing is None or not all(value is None or isinstance(value, str) for value in values):
+            return np.array(values, object)
+        import polars as pl
+
+        column = typed(pl.Series(values, dtype=pl.String))
+        return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else np.array(values, object)
     codes = [float(word) for word in words if PLAIN_NUMBER.fullmatch(word)]
     return np.where(np.isin(labels, codes), np.nan, labels) if labels.dtype.kind in "iuf" and codes else labels
-
-
-def _read_again(values: list[Any]) -> NDArray[Any]:
-    """Text as numbers, where all of it is."""
-    import polars as pl
-
-    from tdlg.tables.text import typed
-
-    column = typed(pl.Series(values, dtype=pl.String))
-    return column.cast(pl.Float64).to_numpy() if column.dtype.is_numeric() else np.array(values, object)
 
 
 def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_delay: Any = None) -> Ticks | None:
@@ -180,7 +146,13 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
             "Leave out label_delay=.",
             parameter="label_delay",
         )
-    delay = _delay_ticks(label_delay, unit)
+    if unit is not None and is_duration(label_delay):
+        delay = as_seconds(label_delay, "label_delay") * ticks_per_second(unit)
+    elif unit is None and is_number(label_delay) and 0 <= label_delay < np.inf:
+        delay = float(label_delay)
+    else:
+        form = "a number that is not negative, in the unit of the times" if unit is None else "a duration such as '7d'"
+        raise ParameterError(f"The 'label_delay' must be {form}. Got {label_delay!r} instead.", parameter="label_delay")
     if ticks.dtype.kind == "f":
         return np.minimum(ticks + delay, np.finfo(np.float64).max)
     whole = int(min(np.ceil(delay), LAST_TICK))
@@ -194,34 +166,21 @@ def filled_label_ticks(ticks: Ticks, labelled: NDArray[np.bool_]) -> Ticks:
     array([3.00000000e+000, 1.79769313e+308])
     """
     missing = np.isnan(ticks) if ticks.dtype.kind == "f" else ticks == np.iinfo(np.int64).min
-    without = missing & labelled
-    if without.any():
-        raise bad_row(
-            "The 'label_time' is missing in {row}, whose label is known. Pass the time when it became known, or make the "
-            "label missing too.",
-            int(np.argmax(without)),
-        )
+    problem = "The 'label_time' is missing in {row}, whose label is known."
+    refuse(missing & labelled, ticks, f"{problem} Pass the time when it became known, or make the label missing too.")
     return np.where(missing, _last(ticks.dtype), ticks)
 
 
-def without_infinity(label_time: Any) -> tuple[Any, NDArray[np.bool_]]:
+def without_infinity(label_time: Any) -> tuple[Column, NDArray[np.bool_]]:
     """The times with NaN for infinity, and the mask of infinite ones: those labels never become known."""
-    times = np.asarray(label_time)
-    never = np.isposinf(times) if times.dtype.kind == "f" else np.zeros(len(times), bool)
-    return (np.where(never, np.nan, times) if never.any() else label_time), never
+    times = as_column(label_time, "label_time")
+    if not isinstance(times, np.ndarray) or times.dtype.kind != "f":
+        return times, np.zeros(len(times), bool)
+    return np.where(np.isposinf(times), np.nan, times), np.isposinf(times)
 
 
 def _last(dtype: np.dtype[Any]) -> Any:
     return LAST_TICK if dtype.kind == "i" else np.finfo(np.float64).max
-
-
-def _delay_ticks(delay: Any, time_unit: str | None) -> float:
-    if time_unit is not None and is_duration(delay):
-        return as_seconds(delay, "label_delay") * ticks_per_second(time_unit)
-    if time_unit is None and is_number(delay) and 0 <= delay < np.inf:
-        return float(delay)
-    form = "a number that is not negative, in the unit of the times" if time_unit is None else "a duration such as '7d'"
-    raise ParameterError(f"The 'label_delay' must be {form}. Got {delay!r} instead.", parameter="label_delay")
 
 
 def _given(ticks: Ticks, unit: str | None, label_time: Any) -> Ticks:
@@ -282,7 +241,8 @@ class LabelRule:
         if not is_known.any():
             if not to_learn:
                 return None, None
-            raise self._error(f"All labels in the column {self.column!r} are missing: there is nothing to learn from.")
+            problem = f"All labels in the column {self.column!r} are missing: there is nothing to learn from."
+            raise self._wrong(problem, parameter="label")
         if self.positive is None:
             if to_learn:
                 self._check_classes(labels[is_known])
@@ -296,7 +256,12 @@ class LabelRule:
         if classes is None:
             classes = self._two_classes(labels[is_known], holds)
         elif isinstance(classes[1], str):
-            self._check_same_condition(classes)
+            sign, text = self._parsed()
+            if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
+                raise self._wrong(
+                    f"The positive class of the model is {classes[1]!r}, but {self.positive!r} is another condition. Give "
+                    "the same one as for the model, or none."
+                )
         are_numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in classes)
         turned = np.full(len(labels), np.nan if are_numbers else None, float if are_numbers else object)
         turned[is_known] = np.array(classes, turned.dtype)[holds.astype(int)]
@@ -308,9 +273,10 @@ class LabelRule:
         assert labels is not None
         found = plain_classes(labels[known(as_labels(labels))])
         if len(set(found.tolist())) == 1:
-            raise self._error(
+            raise self._wrong(
                 f"The known labels in the column {self.column!r} have only 1 class, {_few(found)}: there is nothing to "
-                "classify. Give labels of at least two classes."
+                "classify. Give labels of at least two classes.",
+                parameter="label",
             )
         return labels, positive
 
@@ -346,24 +312,16 @@ class LabelRule:
         without, with_it = (values[0] if len(values) == 1 else f"not {text}" for values in sides)
         return without, with_it
 
-    def _check_same_condition(self, classes: tuple[Any, Any]) -> None:
-        """Refuse a condition on words that differs from the condition of the model."""
-        sign, text = self._parsed()
-        if sign not in EQUAL or [OPERATORS[sign](word, text) for word in classes] != [False, True]:
-            raise self._wrong(
-                f"The positive class of the model is {classes[1]!r}, but {self.positive!r} is another condition. Give the "
-                "same one as for the model, or none."
-            )
-
     def _check_classes(self, labels: NDArray[Any]) -> None:
-        way_out = "Give the positive class, for example positive='> 0'."
-        if labels.dtype.kind == "f" and (labels % 1 != 0).any():
-            raise self._error(f"The column {self.column!r} has numbers that are not classes: {_few(labels)}.", way_out)
         n_classes = len(np.unique(labels.astype(str)))
-        if n_classes > MOST_CLASSES:
-            raise self._error(
-                f"The column {self.column!r} has {n_classes:,} different values: {_few(labels)}.", way_out
-            )
+        if labels.dtype.kind == "f" and (labels % 1 != 0).any():
+            what = f"numbers that are not classes: {_few(labels)}."
+        elif n_classes > MOST_CLASSES:
+            what = f"{n_classes:,} different values: {_few(labels)}."
+        else:
+            return
+        way_out = "Give the positive class, for example positive='> 0'."
+        raise self._wrong(f"The column {self.column!r} has {what}", way_out, parameter="label")
 
     def _holds(self, labels: NDArray[Any], to_learn: bool) -> Any:
         """Whether the condition holds for each known label."""
@@ -378,11 +336,12 @@ class LabelRule:
                 )
             return OPERATORS[sign](labels, TRUTH[text.lower()])
         if labels.dtype.kind in "iuf":
-            if not _is_finite(text):
-                raise self._wrong(
-                    f"The labels of {self.column!r} are numbers: {_few(labels)}. {text!r} in the condition is not a number."
-                )
-            return OPERATORS[sign](labels, float(text))
+            with suppress(ValueError):
+                if not np.isnan(float(text)):
+                    return OPERATORS[sign](labels, float(text))
+            raise self._wrong(
+                f"The labels of {self.column!r} are numbers: {_few(labels)}. {text!r} in the condition is not a number."
+            )
         if sign not in EQUAL:
             raise self._wrong(
                 f"The labels of {self.column!r} are words: {_few(labels)}. {self.positive!r} compares numbers.",
@@ -401,18 +360,8 @@ class LabelRule:
             )
         return found[1] or "==", found[2]
 
-    def _error(self, problem: str, *hints: str) -> ParameterError:
-        return ParameterError(problem, *hints, parameter="label")
-
-    def _wrong(self, problem: str, *hints: str) -> ParameterError:
-        return ParameterError(problem, *hints, parameter="positive")
-
-
-def _is_finite(text: str) -> bool:
-    try:
-        return float(text) == float(text)
-    except ValueError:
-        return False
+    def _wrong(self, problem: str, *hints: str, parameter: str = "positive") -> ParameterError:
+        return ParameterError(problem, *hints, parameter=parameter)
 
 
 def _few(labels: NDArray[Any]) -> str:

@@ -1,4 +1,10 @@
-"""Rows that are chosen by a hash of their number: the same ones in memory, in every block of a file and on every machine."""
+"""What is chosen by hashes, the same in memory, in every block of a file and on every machine: rows, and nodes by keys.
+
+Keys are 64-bit numbers for ids, pairs and categories, without a table of all ids. Integers become
+keys one to one, also if text spells them; those beyond int64 by a hash, because negative ones have the same bits. Other text
+becomes a key by a hash: of n different ids two share a key with a probability of about n^2 / 2^65, 0.03 % for a hundred
+million ids. Pairs of nodes have 62 bits, so 0.1 % for a hundred million pairs.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Positions = NDArray[np.int64]
+from tdlg.exceptions import EdgesError
+from tdlg.tables.ids import WHOLE_NUMBER, as_ids, is_integers
 
-KEPT = 2_000_000  # rows from which medians, quartiles, cuts in time and the setting are computed; of fewer, all
+Positions = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+KEPT = 2_000_000  # rows from which medians, quartiles, cuts in time, gaps and the setting are computed; of fewer, all
 SEED_OF_KEPT = -1  # which no user can give
+SEED_OF_TEXT = 20
+MOST_SIGNED = (1 << 63) - 1  # the largest integer with a sign
 
 
 def mixed(keys: NDArray[Any]) -> NDArray[np.uint64]:
@@ -98,3 +110,60 @@ class Sample(NamedTuple):
         """The positions of the sampled rows, whose numbers in the table decide; by default these are their positions."""
         at = np.flatnonzero(self.inside(ticks, codes))
         return at[uniform(at if numbers is None else numbers[at], seed) < np.array(self.shares)[codes[at]]]
+
+
+# ---- keys
+
+
+def id_keys(values: Any, name: str) -> Keys:
+    """The keys of a column of ids, integers or text; `name` is for messages."""
+    import polars as pl
+
+    column = as_ids(values, name)
+    if is_integers(column):
+        return _integer_keys(np.asarray(column, np.int64).view(np.uint64))
+    if isinstance(column, np.ndarray):
+        if column.dtype.kind == "O" and all(type(value) is int and 0 <= value < 1 << 64 for value in column):
+            return _unsigned_keys(column.astype(np.uint64))
+        raise EdgesError(
+            f"The '{name}' must hold integers or text to be sorted into buckets. Got {column.dtype} instead. "
+            "Convert the ids to text."
+        )
+    keys = text_keys(column)
+    rows = column.str.contains(f"^({WHOLE_NUMBER.pattern})$").arg_true()  # 7 and "7" are the same id
+    for dtype, keys_of in ((pl.Int64, _integer_keys), (pl.UInt64, _unsigned_keys)):
+        numbers = column.gather(rows).cast(dtype, strict=False)
+        is_read = numbers.is_not_null()
+        keys[rows.filter(is_read).to_numpy()] = keys_of(numbers.drop_nulls().to_numpy().view(np.uint64))
+        rows = rows.filter(~is_read)
+    return keys
+
+
+def _unsigned_keys(bits: Keys) -> Keys:
+    keys = _integer_keys(bits)
+    return np.where(bits > np.uint64(MOST_SIGNED), mixed(keys), keys)  # negative integers have the same bits
+
+
+def _integer_keys(bits: Keys) -> Keys:
+    return mixed(bits + np.uint64(0x9E3779B97F4A7C15))
+
+
+def text_keys(column: Any) -> Keys:
+    """The keys of a polars column of text; a missing value has a key of its own."""
+    return column.hash(SEED_OF_TEXT).to_numpy(writable=True).astype(np.uint64, copy=False)
+
+
+def key_limit(n_rows: int) -> int:
+    """The nodes whose keys are below it decide about gaps: all, or those with about two million rows of a larger table."""
+    return 1 << 64 if n_rows <= KEPT else int(KEPT / n_rows * 2.0**64)
+
+
+def kept_nodes(edges: Any, n_rows: int) -> NDArray[np.bool_]:
+    """Which nodes of edges, of a table with this number of rows, have keys below `key_limit`."""
+    if n_rows <= KEPT:
+        return np.ones(edges.n_nodes, bool)
+    try:
+        keys = id_keys(edges.node_ids, "src")
+    except EdgesError:  # dates and tuples, which no file has
+        keys = mixed(np.arange(edges.n_nodes))
+    return keys < np.uint64(key_limit(n_rows))

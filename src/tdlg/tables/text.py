@@ -1,4 +1,4 @@
-"""Text that has another meaning: words for a missing value, and numbers."""
+"""Text that has another meaning: words for a missing value, and numbers; and numbers of things as text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+SCORE_DIGITS = 6  # of computed values in tables and answers
 WITH_DECIMAL_COMMA = (";", "\t", "|")  # separators of tables in which 52,98 is a number
 CODE = r"^[+-]?0\d"  # 007 is not a number
 MISSING_WORDS = ("", "na", "nan", "nat", "null", "none", "n/a")
@@ -20,6 +21,16 @@ ONLY_DECIMAL = (
     r"^[+-]?(0,\d|\d{4,},|\d+,(\d{1,2}|\d{4,})$|[\d.]+\.\d{3},)"  # 3,200 may also be three thousand two hundred
 )
 BEYOND_INT64 = r"^[+-]?(\d{19}$|\d{20})"
+
+
+def count(n: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "node"), count(2000, "category"), count(2, "class")
+    ('1 node', '2,000 categories', '2 classes')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
+    return f"{n:,} {noun if n == 1 else plural}"
 
 
 def numbers(text: pl.Series) -> pl.Series | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -15,13 +14,14 @@ from tdlg.checks import sealed
 from tdlg.clock import UNITS
 from tdlg.exceptions import EdgesError
 from tdlg.tables.column import (
+    Column,
     as_column,
     bad_row,
     check_polars_works,
     converted,
-    first_null,
     frozen,
     nulls,
+    refuse,
     row_name,
     short,
 )
@@ -30,12 +30,12 @@ from tdlg.tables.text import MISSING_WORDS, numbers
 if TYPE_CHECKING:
     import polars as pl
 
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 CLOCK = (
-    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r"(?:(?:\s*[T,]\s*|\s+)(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>[0-5]\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
     r"(?:\s*(?P<half>[AaPp])[Mm])?)?"
     r"\s*(?P<zone>[Zz]|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?$"
 )
+ISO = r"^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d:[0-5]\d)?$"
 YEAR_FIRST = r"^(?P<year>\d{4})[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})" + CLOCK
 YEAR_LAST = r"^(?P<first>\d{1,2})[-/.](?P<other>\d{1,2})[-/.](?P<year>\d{4})" + CLOCK
 NAMED_MONTH = (
@@ -46,23 +46,46 @@ MONTH_FIRST = (
 )
 PATTERNS = (YEAR_FIRST, YEAR_LAST, NAMED_MONTH, MONTH_FIRST)
 
+MISSING = "The '{}' is missing in {{row}}. Drop that row: an edge needs a time."
+BEYOND = "The '{}' in {{row}} is {{value}}, beyond int64. Subtract a start, or pass floats."
+
 Ticks: TypeAlias = tuple[NDArray[Any], str | None]
-Fields: TypeAlias = dict[str, NDArray[np.int64]]
 
 
-def as_times(values: Any, name: str = "time", time_format: str | None = None) -> Ticks:
+def as_times(values: Any, name: str = "time", time_format: str | None = None, time_unit: str | None = None) -> Ticks:
     """Check a column of times and return its ticks (int64 or float64) and their unit, None for plain numbers.
+
+    time_format : of text, or of whole numbers such as 20200131; time_unit : that of numbers which count from 1970.
 
     >>> ticks, unit = as_times(["2020-01-01", "2020-01-02 12:00:00"])
     >>> ticks.tolist(), unit
     ([1577836800, 1577966400], 's')
     """
-    column = as_column(values, name)
-    if not isinstance(column, np.ndarray):
+    column = _as_text(as_column(values, name), time_format)
+    if isinstance(column, np.ndarray):
+        ticks, unit = _from_array(column, name)
+        if time_format is not None and len(column):
+            raise EdgesError(
+                f"The 'time_format' is only for text and whole numbers, but these {name}s are datetimes or have decimals. "
+                "Leave it out.",
+                parameter="time_format",
+            )
+    else:
         ticks, unit = _from_text(column, name, time_format)
-        return sealed(ticks), unit
-    ticks, unit = _from_array(column, name)
-    return frozen(ticks), unit
+        ticks = sealed(ticks)
+    if time_unit is not None and unit is not None and (unit != time_unit or len(ticks)):
+        raise EdgesError(
+            f"The 'time_unit' {time_unit!r} is only for numbers, but these {name}s are dates. Leave it out.",
+            parameter="time_unit",
+        )
+    return (frozen(ticks), unit) if time_unit is None or unit is not None else _since_1970(ticks, time_unit, name)
+
+
+def _as_text(column: Column, time_format: str | None) -> Column:
+    """Whole numbers as text if they have a format."""
+    if time_format is None or not isinstance(column, np.ndarray) or column.dtype.kind not in "iu":
+        return column
+    return as_column([str(value) for value in column.tolist()], "time")
 
 
 def as_times_or_missing(
@@ -77,11 +100,11 @@ def as_times_or_missing(
     >>> ticks.tolist(), unit, missing.tolist()
     ([86400, 0, 0], 's', [False, True, True])
     """
-    column = as_column(values, name)
+    column = _as_text(as_column(values, name), time_format)
     missing = nulls(column) if isinstance(column, np.ndarray) else _missing_words(column)
     rows = np.flatnonzero(~missing)
     try:
-        known, unit = as_times(column[rows], name, time_format)
+        known, unit = as_times(column[rows], name, None if isinstance(column, np.ndarray) else time_format)
     except EdgesError as error:
         if error.row is None:
             raise
@@ -93,108 +116,61 @@ def as_times_or_missing(
 
 
 def has_time(texts: list[str], time_format: str | None) -> bool:
-    """Whether some text is a time: a number, a date in a form that `as_times` reads, or in the format."""
-    return any(map(_reads_as_time, texts)) or (time_format is not None and _has_time_in(texts, time_format))
+    """Whether some text is a date in a form that `as_times` reads, or in the format."""
+    dates = [text for text in texts if any(re.match(pattern, text.strip()) for pattern in PATTERNS)]
+    of_format = [] if time_format is None else [text for text in texts if re.search(r"\d", text)]
+    return any(_is_time(text, None) for text in dates) or any(_is_time(text, time_format) for text in of_format)
 
 
-def _reads_as_time(text: str) -> bool:
-    written = text.strip()
-    if not _is_number(written) and not any(re.match(pattern, written) for pattern in PATTERNS):
-        return False
+def _is_time(text: str, time_format: str | None) -> bool:
     with suppress(EdgesError):
-        as_times([text])
+        as_times([text], time_format=time_format)
         return True
     return False
 
 
-def _is_number(text: str) -> bool:
-    with suppress(ValueError):
-        return math.isfinite(float(text))
-    return False
-
-
-def _has_time_in(texts: list[str], time_format: str) -> bool:
-    """Whether some text is in the format, as polars or Python reads it."""
-    import polars as pl
-
-    stripped = [text.strip() for text in texts]
-    with suppress(EdgesError):
-        read = _by_polars(pl.Series(stripped, dtype=pl.String), "time", time_format)
-        if read is not None and read.null_count() < len(read):
-            return True
-    year, dated_format = _with_a_year(time_format)
-    for text in stripped:
-        with suppress(ValueError):
-            datetime.datetime.strptime(year + text, dated_format)
-            return True
-    return False
-
-
-def from_numbers(ticks: NDArray[Any], unit: str, name: str = "time") -> NDArray[Any]:
-    """Convert numbers in a unit since 1970 to datetimes; fractions are kept, in a finer unit."""
+def _since_1970(ticks: NDArray[Any], unit: str, name: str) -> Ticks:
+    """Numbers in a unit as ticks of datetimes; fractions are kept, in a finer unit."""
     if ticks.dtype.kind == "f":
         if unit != "ns" and (ticks != np.floor(ticks)).any():
             finer, factor = {"s": ("us", 1e6), "ms": ("us", 1e3), "us": ("ns", 1e3)}[unit]
             ticks, unit = ticks * factor, finer
-        beyond = np.abs(ticks) >= 2.0**63
-        if beyond.any():
-            raise bad_row(
-                f"The '{name}' in {{row}} is beyond the range of dates counted in {unit}.",
-                int(np.argmax(beyond)),
-                "Pass a finer time_unit=, such as 'ms', or leave it out.",
-            )
-        ticks = sealed(np.round(ticks).astype(np.int64))
-    return ticks.view(f"datetime64[{unit}]")
+        refuse(
+            np.abs(ticks) >= 2.0**63,
+            ticks,
+            f"The '{name}' in {{row}} is beyond the range of dates counted in {unit}.",
+            "Pass a finer time_unit=, such as 'ms', or leave it out.",
+        )
+        ticks = np.round(ticks).astype(np.int64)
+    return frozen(ticks), unit
+
+
+# ---- arrays
 
 
 def _from_array(column: NDArray[Any], name: str) -> Ticks:
     kind = column.dtype.kind
-    if kind in "iu":
-        return _integers(column, name), None
+    if kind in "OM":
+        refuse(nulls(column), column, MISSING.format(name))
     if kind == "f":
-        return _floats(column, name), None
-    row = first_null(column)
-    if row is not None and kind in "OM":
-        raise _missing(name, row)
-    if kind == "M":
-        return _datetimes(column, name)
-    if kind == "O" and len(column) and all(isinstance(value, int | np.integer) for value in column):
-        return _integers(column, name), None
-    if kind == "O":
-        return _datetimes(_from_datetime_objects(column, name), name)
+        problem = f"The '{name}' must be finite. Got {{value}} in {{row}}. Drop that row: an edge needs a time."
+        refuse(~np.isfinite(column), column, problem)
+        return converted(column, np.float64), None
+    if kind in "iu" or (kind == "O" and len(column) and all(isinstance(value, int | np.integer) for value in column)):
+        if column.dtype in (np.uint64, object):
+            beyond = (column > np.iinfo(np.int64).max) | (column < np.iinfo(np.int64).min)
+            refuse(beyond, column, BEYOND.format(name))
+        return converted(column, np.int64), None
+    if kind in "OM":
+        return _datetimes(_from_objects(column, name) if kind == "O" else column, name)
     raise EdgesError(
         f"The '{name}' must hold numbers or datetimes. Got {column.dtype} instead. "
         f"Pass numbers, datetimes or text such as '2020-01-31 12:00:00'."
     )
 
 
-def _missing(name: str, row: int) -> EdgesError:
-    return bad_row(f"The '{name}' is missing in {{row}}. Drop that row: an edge needs a time.", row)
-
-
-def _integers(column: NDArray[Any], name: str) -> NDArray[np.int64]:
-    if column.dtype in (np.uint64, object):
-        beyond = (column > np.iinfo(np.int64).max) | (column < np.iinfo(np.int64).min)
-        if beyond.any():
-            raise _beyond_int64(column, name, int(np.argmax(beyond)))
-    return converted(column, np.int64)
-
-
-def _beyond_int64(column: Any, name: str, row: int) -> EdgesError:
-    return bad_row(
-        f"The '{name}' in {{row}} is {short(column[row], str)}, beyond int64. Subtract a start, or pass floats.", row
-    )
-
-
-def _floats(column: NDArray[Any], name: str) -> NDArray[np.float64]:
-    finite = np.isfinite(column)
-    if not finite.all():
-        row = int(np.argmin(finite))
-        raise bad_row(
-            f"The '{name}' must be finite. Got {float(column[row])} in {{row}}. Drop that row: an edge needs a time.",
-            row,
-        )
-    return converted(column, np.float64)
+def _far_nanoseconds(name: str) -> EdgesError:
+    return EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Round the times to microseconds.")
 
 
 def _datetimes(column: NDArray[Any], name: str) -> Ticks:
@@ -204,82 +180,66 @@ def _datetimes(column: NDArray[Any], name: str) -> Ticks:
     if (own, step) == (unit, 1):
         return column.view(np.int64), unit
     stored = sealed(column.astype(f"datetime64[{unit}]"))
-    lost = stored.astype(column.dtype) != column
-    if lost.any():
-        row = int(np.argmax(lost))
-        raise bad_row(
-            f"The '{name}' in {{row}} is {column[row]}, which datetime64[{unit}] cannot hold. "
-            f"Pass datetimes in s, ms, us or ns, or plain numbers.",
-            row,
-        )
+    refuse(
+        stored.astype(column.dtype) != column,
+        column,
+        f"The '{name}' in {{row}} is {{value}}, which datetime64[{unit}] cannot hold. "
+        f"Pass datetimes in s, ms, us or ns, or plain numbers.",
+    )
     return stored.view(np.int64), unit
 
 
-def _from_datetime_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
-    zoned = np.empty(len(column), bool)
-    naive = np.empty(len(column), object)
+def _from_objects(column: NDArray[Any], name: str) -> NDArray[Any]:
+    """Datetimes of Python, numpy and pandas in UTC, in the finest unit among them."""
     for row, value in enumerate(column):
         if not isinstance(value, datetime.date | np.datetime64):
-            raise bad_row(
-                f"The '{name}' must hold numbers or datetimes. Got {value!r} in {{row}}. "
-                f"Pass all numbers, all datetimes, or all text.",
-                row,
-            )
-        zoned[row], naive[row] = _in_utc(value)
-    _check_zones(zoned, name)
-    return _in_one_unit(naive.tolist(), name)
+            problem = f"The '{name}' must hold numbers or datetimes. Got {value!r} in {{row}}."
+            raise bad_row(f"{problem} Pass all numbers, all datetimes, or all text.", row)
+    _check_zones(np.array([getattr(value, "tzinfo", None) is not None for value in column], bool), name)
+    times = [_in_utc(value) for value in column]
+    found = np.array(times, "datetime64")
+    if np.datetime_data(found.dtype)[0] == "ns":  # to which numpy would convert far datetimes wrongly, without a word
+        in_us = np.array([time.astype("datetime64[us]") for time in times])
+        if (np.abs(in_us.view(np.int64)) >= 2**63 // 1000).any():
+            if any(fine != coarse for fine, coarse in zip(times, in_us, strict=True) if fine.dtype == found.dtype):
+                raise _far_nanoseconds(name)
+            found = in_us
+    return sealed(found)
 
 
-def _in_one_unit(times: list[np.datetime64], name: str) -> NDArray[Any]:
-    """The datetimes in the finest unit among them; numpy itself would overflow silently."""
-    column = np.array(times, "datetime64")
-    if np.datetime_data(column.dtype)[0] != "ns":
-        return sealed(column)
-    in_us = np.array([time.astype("datetime64[us]") for time in times])
-    if (np.abs(in_us.view(np.int64)) < 2**63 // 1000).all():
-        return sealed(column)
-    if all(time == time.astype("datetime64[us]") for time in times if np.datetime_data(time.dtype)[0] == "ns"):
-        return sealed(in_us)
-    raise _far_nanoseconds(name)
-
-
-def _in_utc(value: Any) -> tuple[bool, np.datetime64]:
-    """Whether the datetime has a zone, and the datetime in UTC if so."""
-    zoned = getattr(value, "tzinfo", None) is not None
+def _in_utc(value: Any) -> np.datetime64:
     if hasattr(value, "to_datetime64"):  # a pandas Timestamp has nanoseconds, and its datetime64 is in UTC
-        return zoned, value.to_datetime64()
-    if zoned:  # astimezone() fails at the ends of the calendar, such as on 9999-12-31 west of Greenwich
-        naive = np.datetime64(value.replace(tzinfo=None))
-        return zoned, cast("np.datetime64", naive - np.timedelta64(value.utcoffset()))
-    return zoned, np.datetime64(value)
+        return cast("np.datetime64", value.to_datetime64())
+    if getattr(value, "tzinfo", None) is None:
+        return np.datetime64(value)
+    # astimezone() fails at the ends of the calendar, such as on 9999-12-31 west of Greenwich
+    return cast("np.datetime64", np.datetime64(value.replace(tzinfo=None)) - np.timedelta64(value.utcoffset()))
 
 
 def _check_zones(zoned: NDArray[np.bool_], name: str) -> None:
-    if zoned.any() and not zoned.all():
-        row = int(np.argmax(zoned != zoned[0]))
-        has, had = ("no", "have one") if zoned[0] else ("a", "have none")
-        raise bad_row(
-            f"The '{name}' in {{row}} has {has} time zone, and the rows before it {had}. "
-            f"Pass all times with a zone, or none.",
-            row,
-        )
+    has, had = ("no", "have one") if zoned[:1].any() else ("a", "have none")
+    refuse(
+        zoned != zoned[:1],
+        zoned,
+        f"The '{name}' in {{row}} has {has} time zone, and the rows before it {had}. Pass all times with a zone, or none.",
+    )
+
+
+# ---- text
 
 
 def _from_text(text: pl.Series, name: str, time_format: str | None) -> Ticks:
     import polars as pl
 
-    check_polars_works("Times as text")
+    refuse(_missing_words(text), text, MISSING.format(name))
     text = text.str.strip_chars()
-    missing = _missing_words(text)
-    if missing.any():
-        raise _missing(name, int(np.argmax(missing)))
     if time_format is not None:
         return _by_format(text, name, time_format)
     read = numbers(text)
     if read is not None:
         return as_times(read, name)
     if len(text) and text.str.contains(r"^[+-]?\d+$").all():
-        raise _beyond_int64(text, name, int(np.argmax(text.cast(pl.Int64, strict=False).is_null().to_numpy())))
+        refuse(text.cast(pl.Int64, strict=False).is_null().to_numpy(), text, BEYOND.format(name))
     return _by_pattern(text, name)
 
 
@@ -298,34 +258,34 @@ def _unreadable(text: pl.Series, name: str, row: int, wanted: str) -> EdgesError
     )
 
 
+def _by_polars(text: pl.Series, name: str, chrono: str, digits: int) -> pl.Series:
+    """Text in a format of polars as UTC, with null where it is not; nanoseconds for more than six digits of a second."""
+    read = text.str.to_datetime(chrono, time_unit="us", strict=False)
+    if digits > 6:
+        fine = text.str.to_datetime(chrono, time_unit="ns", strict=False)
+        if (fine.dt.year() != read.dt.year()).any():
+            raise _far_nanoseconds(name)
+        read = fine
+    return read.dt.replace_time_zone(None)
+
+
 def _by_format(text: pl.Series, name: str, time_format: str) -> Ticks:
     """Read text with polars, which is fast; what it cannot read is left to `datetime.strptime`, which decides."""
-    read = _by_polars(text, name, time_format)
-    if read is None or read.null_count():
-        return _by_strptime(text, name, time_format, read)
-    return _coarsest(as_times(read, name))
-
-
-def _by_polars(text: pl.Series, name: str, time_format: str) -> pl.Series | None:
     import polars as pl
 
+    read: pl.Series | None = None
     chrono = time_format.replace(".%f", "%.f")  # polars' own %f counts nanoseconds, whatever the digits
-    if "%f" in chrono:
-        return None
-    try:
-        read = text.str.strptime(pl.Datetime("us"), chrono, strict=False)
-        if not text.str.contains(r"\.\d{7}").any() and "%9f" not in chrono:
-            return read
-        fine = text.str.strptime(pl.Datetime("ns"), chrono, strict=False)
-    except pl.exceptions.PolarsError:
-        return None
-    if (fine.dt.year() != read.dt.year()).any():
-        raise _far_nanoseconds(name)
-    return fine
+    if "%f" not in chrono:
+        is_fine = text.str.contains(r"\.\d{7}").any() or "%9f" in chrono
+        with suppress(pl.exceptions.PolarsError):
+            read = _by_polars(text, name, chrono, 9 if is_fine else 6)
+    ticks, unit = as_times(_by_strptime(text, name, time_format, read) if read is None or read.null_count() else read)
+    while unit not in ("s", None) and not (ticks % 1000).any():  # the coarsest unit that is exact
+        ticks, unit = ticks // 1000, UNITS[UNITS.index(str(unit)) - 1]
+    return ticks, unit
 
 
-def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series | None) -> Ticks:
-    unread = 0 if tried is None else int(np.argmax(tried.is_null().to_numpy()))
+def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series | None) -> list[datetime.datetime]:
     no_row = tried is None or tried.null_count() == len(tried)
     values = text.to_list()
     year, dated_format = _with_a_year(time_format)
@@ -343,9 +303,9 @@ def _by_strptime(text: pl.Series, name: str, time_format: str, tried: pl.Series 
                 ) from None
             raise _unreadable(text, name, row, f"in the format {time_format!r}") from None
 
-    if values:
-        read(unread)  # if this row is invalid, the other rows need not be read
-    return _coarsest(as_times([read(row) for row in range(len(values))], name))
+    if values and tried is not None:
+        read(int(np.argmax(tried.is_null().to_numpy())))  # if this row is invalid, the other rows need not be read
+    return [read(row) for row in range(len(values))]
 
 
 def _with_a_year(time_format: str) -> tuple[str, str]:
@@ -358,43 +318,53 @@ def _with_a_year(time_format: str) -> tuple[str, str]:
     return ("1900|", f"%Y|{time_format}") if "%d" in plain and not has_year else ("", time_format)
 
 
-def _coarsest(times: Ticks) -> Ticks:
-    """The same times in the coarsest unit that is exact."""
-    ticks, unit = times
-    while unit not in ("s", None) and not (ticks % 1000).any():
-        ticks, unit = ticks // 1000, UNITS[UNITS.index(str(unit)) - 1]
-    return ticks, unit
-
-
 def _by_pattern(text: pl.Series, name: str) -> Ticks:
-    if not len(text):
-        return np.empty(0, np.int64), None
-    for pattern in PATTERNS:
-        if text.head(1).str.contains(pattern)[0]:
-            return _assemble(_extract(text, pattern, name), text, name)
-    raise _unreadable(text, name, 0, "a number or a date in a known format")
-
-
-def _extract(text: pl.Series, pattern: str, name: str) -> pl.DataFrame:
-    """The parts of each date as columns of text, with day and month by name."""
+    """Dates in one of the known forms: taken apart, and put together in the one form that polars reads."""
     import polars as pl
 
+    if not len(text):
+        return np.empty(0, np.int64), None
+    if text.str.contains(ISO).all():  # the usual form, which polars reads at once
+        chrono = "%Y-%m-%d" if len(text[0]) == 10 else f"%Y-%m-%d{text[0][10]}%H:%M:%S"
+        read = _by_polars(text, name, chrono, 0)
+        if not read.null_count():
+            return as_times(read)[0] // 10**6, "s"
+    pattern = next((pattern for pattern in PATTERNS if text.head(1).str.contains(pattern)[0]), None)
+    if pattern is None:
+        raise _unreadable(text, name, 0, "a number or a date in a known format")
     found = text.alias("text").to_frame().lazy().select(pl.col("text").str.extract_groups(pattern))
     parts = found.collect(engine="streaming").unnest("text")
     unread = parts["year"].is_null().to_numpy()
     if unread.any():
         raise _unreadable(text, name, int(np.argmax(unread)), f"a date written as in the first row, {text[0]!r}")
     if pattern == YEAR_LAST:
-        return parts.rename(_day_or_month_first(parts, text, name))
-    if pattern in (NAMED_MONTH, MONTH_FIRST):
-        numbers = {month: str(k + 1) for k, month in enumerate(MONTHS)}
-        return parts.with_columns(pl.col("month").str.to_lowercase().replace_strict(numbers, default="0"))
-    return parts
+        parts = parts.rename(_day_or_month_first(parts, text, name))
+    month = "%b" if pattern in (NAMED_MONTH, MONTH_FIRST) else "%m"
+    digits = cast(int, parts["fraction"].str.len_chars().max() or 0)
+    has_half, has_zone = (parts[part].null_count() < len(parts) for part in ("half", "zone"))
+    clock = [pl.col(part).fill_null("0") for part in ("hour", "minute", "second", "fraction")]
+    zone = pl.col("zone").str.replace("^[A-Za-z]+$", "+0000").str.replace(r"^(.\d\d)$", "${1}00").fill_null("+0000")
+    written = pl.format("{}-{}-{} {}:{}:{}.{}", "year", "month", "day", *clock)
+    date = f"%Y-{month}-%d %H:%M:%S%.f"
+    chosen = parts.lazy().select(written + zone if has_zone else written, pl.col("half")).collect(engine="streaming")
+    read = _by_polars(chosen["year"], name, date + "%z" * has_zone, digits)
+    if has_half:  # 12 AM is 0 o'clock
+        halves = chosen.select(pl.format("{}{}M", "year", "half"))["year"]
+        of_halves = _by_polars(halves, name, date.replace("%H", "%I") + "%z" * has_zone + "%p", digits)
+        read = pl.select(pl.when(chosen["half"].is_null()).then(read).otherwise(of_halves)).to_series()
+    if read.null_count():
+        raise _unreadable(text, name, int(np.argmax(read.is_null().to_numpy())), "a date of the calendar")
+    _check_zones(parts["zone"].is_not_null().to_numpy(), name)
+    power = -(-digits // 3)  # 0 for whole seconds, 1 for up to 3 digits, ...
+    ticks, unit = as_times(read)
+    return ticks // 1000 ** (UNITS.index(str(unit)) - power), UNITS[power]
 
 
 def _day_or_month_first(parts: pl.DataFrame, text: pl.Series, name: str) -> dict[str, str]:
     """Which of the two leading numbers is the day: decided by a row with a number above 12, never guessed."""
-    first, second = (_number(parts, column) for column in ("first", "other"))
+    import polars as pl
+
+    first, second = (parts[column].cast(pl.Int64).to_numpy() for column in ("first", "other"))
     day_first, month_first = (first > 12).any(), (second > 12).any()
     if day_first and month_first:
         row = int(np.argmax(second > 12 if first[0] > 12 else first > 12))
@@ -418,66 +388,3 @@ def format_of(text: str, order: str) -> str:
     letters = iter([*order, *("YIMSf" if has_half else "YHMSf")])
     written = re.sub(r"\d+", lambda _: f"%{next(letters)}", text[:start]) + ("%z" if start < len(text) else "")
     return re.sub(r"(?<!%)[ap]m", "%p", written, flags=re.IGNORECASE) if has_half else written
-
-
-def _number(parts: pl.DataFrame, column: str) -> NDArray[np.int64]:
-    import polars as pl
-
-    return cast("NDArray[np.int64]", parts[column].cast(pl.Int64).fill_null(0).to_numpy())
-
-
-def _assemble(parts: pl.DataFrame, text: pl.Series, name: str) -> Ticks:
-    fields = {part: _number(parts, part) for part in ("year", "month", "day", "hour", "minute", "second")}
-    in_24_hours = _set_hours(fields, parts)
-    seconds, valid = _seconds(fields)
-    valid &= in_24_hours
-    if not valid.all():
-        raise _unreadable(text, name, int(np.argmin(valid)), "a date of the calendar")
-    _check_zones(parts["zone"].is_not_null().to_numpy(), name)
-    return _with_fraction(seconds - _offset(parts), parts, name)
-
-
-def _set_hours(fields: Fields, parts: pl.DataFrame) -> NDArray[np.bool_]:
-    """Convert the hours of AM and PM to 0 to 23, and check that each was from 1 to 12."""
-    half, hour = parts["half"].str.to_lowercase(), fields["hour"]
-    has_half, is_pm = half.is_not_null().to_numpy(), half.eq_missing("p").to_numpy()
-    fields["hour"] = np.where(has_half, hour % 12 + 12 * is_pm, hour)
-    return np.asarray(~has_half | ((hour >= 1) & (hour <= 12)))
-
-
-def _seconds(fields: Fields) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Seconds since 1970, and whether the fields are a valid date and time of day."""
-    months = (fields["year"] - 1970) * 12 + fields["month"] - 1
-    days = months.astype("datetime64[M]").astype("datetime64[D]") + (fields["day"] - 1)
-    valid = (fields["month"] >= 1) & (fields["month"] <= 12) & (fields["day"] >= 1)
-    valid &= days.astype("datetime64[M]").astype(np.int64) == months
-    valid &= (fields["hour"] < 24) & (fields["minute"] < 60) & (fields["second"] < 60)
-    clock = fields["hour"] * 3600 + fields["minute"] * 60 + fields["second"]
-    return days.astype(np.int64) * 86400 + clock, valid
-
-
-def _offset(parts: pl.DataFrame) -> NDArray[np.int64] | int:
-    """Seconds by which the clock of each row is ahead of UTC."""
-    import polars as pl
-
-    if not parts["zone"].str.contains(r"\d").any():
-        return 0
-    found = parts["zone"].str.extract_groups(r"^(?P<sign>[+-])(?P<hour>\d{2}):?(?P<minute>\d{2})?").struct.unnest()
-    seconds = _number(found, "hour") * 3600 + _number(found, "minute") * 60
-    behind = found.select(pl.col("sign").fill_null("+") == "-").to_series().to_numpy()
-    return cast("NDArray[np.int64]", np.where(behind, -seconds, seconds))
-
-
-def _with_fraction(seconds: NDArray[np.int64], parts: pl.DataFrame, name: str) -> Ticks:
-    digits = int(cast(int, parts["fraction"].str.len_chars().max() or 0))
-    power = -(-digits // 3)  # 0 for whole seconds, 1 for up to 3 digits, ...
-    if power == 0:
-        return seconds, "s"
-    if power == 3 and np.abs(seconds).max() >= 2**63 // 10**9:
-        raise _far_nanoseconds(name)
-    fraction = parts.select(fraction=parts["fraction"].fill_null("").str.pad_end(3 * power, "0"))
-    return seconds * 1000**power + _number(fraction, "fraction"), UNITS[power]
-
-
-def _far_nanoseconds(name: str) -> EdgesError:
-    return EdgesError(f"The '{name}' has nanoseconds far from 1970, beyond int64. Round the times to microseconds.")

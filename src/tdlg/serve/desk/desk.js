@@ -1,20 +1,25 @@
 // The desk: what is shown, what keys do, and what the service tells.
 
-import { Alerts } from "./alerts.js";
+import { Cases } from "./cases.js";
 import { ask, byId, counted, tell, valued } from "./dom.js";
-import { showDecisions, showFigures } from "./figures.js";
+import { showFigures } from "./figures.js";
+import { listenToForms, showAudit, showDecided, showSnoozed } from "./lists.js";
 import { showNode } from "./node.js";
 
 const about = await ask("about");
-const alerts = new Alerts(about, { onChange: () => { if (place()[0] !== "alerts") { update(); } } });
+const desk = new Cases(about, { onChange: () => { if (!isList(place()[0])) { update(); } } });
 const RETRY = 3000; // milliseconds until a stream that was refused is asked for again
 const views = [...document.querySelectorAll("[data-view]")];
 
 // ---- views
 
+const isList = (name) => name === "alerts" || name === "mine";
 const shownBy = {
-  alerts: () => alerts.refresh(),
-  decided: () => showDecisions(about, (alert) => alerts.decide(alert, null)),
+  alerts: () => desk.refresh(false),
+  mine: () => desk.refresh(true),
+  snoozed: () => showSnoozed(desk),
+  decided: () => showDecided(about, desk.team, (alert) => desk.decide([alert], null)),
+  audit: () => showAudit(),
   figures: () => showFigures(),
   node: (id) => showNode(about, id),
 };
@@ -30,7 +35,7 @@ function place() {
 
 async function show() {
   const [name, id] = place();
-  for (const view of views) { view.hidden = view.id !== name; }
+  for (const view of views) { view.hidden = view.id !== (name === "mine" ? "alerts" : name); }
   for (const link of document.querySelectorAll("nav a")) {
     const isHere = link.hash.slice(1).split("=")[0] === name;
     if (name === "node" && link.id === "to-node") { link.hidden = false; link.hash = location.hash; }
@@ -79,19 +84,24 @@ function listen() {
 // ---- keys and forms
 
 const keys = {
-  j: () => alerts.step(1),
-  k: () => alerts.step(-1),
-  y: () => alerts.decideSelected(about.confirm),
-  n: () => { if (about.dismiss !== null) { alerts.decideSelected(about.dismiss); } },
-  u: () => alerts.undo(),
+  j: () => desk.step(1),
+  k: () => desk.step(-1),
+  y: () => desk.decideSelected(about.confirm),
+  n: () => { if (about.dismiss !== null) { desk.decideSelected(about.dismiss); } },
+  u: () => desk.undo(),
+  x: () => desk.markSelected(),
+  a: () => desk.assignToMe(),
+  m: () => desk.part.focusNote(),
+  s: () => desk.part.openSnooze(),
+  "?": () => { const help = byId("help"); if (help.open) { help.close(); } else { help.showModal(); } },
   "/": () => byId("find").elements.id.focus(),
 };
 
 document.addEventListener("keydown", (event) => {
-  const isTyping = event.target.matches?.("input:not([type=radio]), textarea, select");
+  const isTyping = event.target.matches?.("input:not([type=radio]):not([type=checkbox]), textarea, select");
   if (event.key === "Escape" && isTyping) { event.target.blur(); }
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) { return; }
-  if ("jkyn".includes(event.key) && place()[0] !== "alerts") { return; }
+  if ("jkynxams".includes(event.key) && (!isList(place()[0]) || byId("help").open)) { return; }
   event.preventDefault();
   keys[event.key]();
 });
@@ -103,11 +113,16 @@ byId("find").addEventListener("submit", (event) => {
   if (id) { location.hash = `node=${encodeURIComponent(id)}`; field.value = ""; field.blur(); }
 });
 
-byId("undo").addEventListener("click", () => alerts.undo());
+byId("of-decided").addEventListener("input", update);
+byId("of-decided").addEventListener("submit", (event) => event.preventDefault());
+byId("undo").addEventListener("click", () => desk.undo());
 byId("leave").addEventListener("click", async () => { await tell("logout", {}); location.reload(); });
 
 byId("about").textContent = `${about.model}, tdlg ${about.version}. An alert has a score of at least ${about.threshold.toPrecision(3)}.`;
 byId("leave").hidden = !about.signed_in;
+desk.takeTeam(await ask("team"));
+desk.fitFeature();
+listenToForms(desk);
 addEventListener("hashchange", show);
 await show();
 listen();

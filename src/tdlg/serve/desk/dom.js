@@ -45,6 +45,13 @@ export function scored(score, isProbability) {
 
 export function percent(part) { return Number.isFinite(part) ? `${Math.round(100 * part)} %` : "–"; }
 
+export const field = (words, input) => make("label", { css: "field" }, make("span", { text: words }), input);
+
+export function options(select, values, chosen) {
+  select.replaceChildren(...values.map(([value, text]) => make("option", { value, text })));
+  select.value = values.some(([value]) => value === chosen) ? chosen : values[0][0];
+}
+
 // ---- requests
 
 export class Refused extends Error {}
@@ -54,7 +61,7 @@ export async function ask(address, options) {
   if (answer.status === 401) { location.reload(); }
   const isJson = (answer.headers.get("content-type") ?? "").startsWith("application/json");
   const content = isJson ? await answer.json() : await answer.text();
-  if (!answer.ok) { throw new Refused(content.error?.message ?? `The service answered ${answer.status}.`); }
+  if (!answer.ok && !Array.isArray(content)) { throw new Refused(content.error?.message ?? `The service answered ${answer.status}.`); }
   return content;
 }
 
@@ -64,11 +71,16 @@ export const tell = (address, value) => ask(address, {
   body: JSON.stringify(value),
 });
 
+// the time of the latest event
+export const clockOf = async () => (await ask("health")).clock;
+
 export const query = (values) => new URLSearchParams(values).toString();
 
 // ---- charts that the service draws
 
-export async function draw(place, address) {
+export async function draw(place, name, values = {}) {
+  const width = Math.min(1600, Math.max(300, Math.round(place.clientWidth)));
+  const address = `charts/${name}.svg${Object.keys(values).length ? `?${query({ ...values, width })}` : ""}`;
   const parsed = new DOMParser().parseFromString(await ask(address), "image/svg+xml");
   const chart = document.importNode(parsed.documentElement, true);
   charts.hideTip();

@@ -1,6 +1,6 @@
-// Figures: how many of the reviewed alerts were confirmed, and what changed; and what was decided.
+// Figures: how many of the reviewed alerts were confirmed, by whom, and what changed.
 
-import { ask, byId, cellsOf, counted, draw, linkToNode, make, percent, scored, valued, when } from "./dom.js";
+import { ask, byId, counted, draw, make, percent, valued } from "./dom.js";
 
 export async function showFigures() {
   const found = await ask("statistics");
@@ -15,6 +15,13 @@ export async function showFigures() {
   byId("tiles").replaceChildren(...tiles.map(([name, value, note]) => make("div", {},
     make("dt", { text: name }), make("dd", { text: value }, make("small", { text: note })))));
   showWeeks(found.weeks);
+  const team = [
+    ...found.by_reviewer.map(({ reviewer, reviewed, confirmed: n }) => [reviewer || "programs", `${valued(n)} of ${counted(reviewed, "alert")} confirmed`]),
+    ...found.by_reason.map(({ reason, dismissed: n }) => [`dismissed: ${reason}`, counted(n, "alert")]),
+  ];
+  byId("by-team").hidden = !team.length;
+  byId("by-team").tBodies[0].replaceChildren(...team.map(([name, text]) => make("tr", {},
+    make("th", { scope: "row", text: name }), make("td", { text }))));
   const section = byId("figures");
   await Promise.all([...section.querySelectorAll("[data-chart]")].map((place) => draw(place, place.dataset.chart)));
 }
@@ -34,26 +41,3 @@ function showWeeks({ this: now, last: before }) {
 }
 
 function changed(text) { return /^[-0]/.test(text) ? text.replace("-", "−") : `+${text}`; }
-
-// ---- what was decided
-
-export async function showDecisions(about, reopen) {
-  const found = await Promise.all(["confirmed", "dismissed"].map((status) => ask(`alerts?status=${status}&limit=100`)));
-  const decided = found.flatMap(({ alerts }) => alerts).sort(byDecision);
-  byId("no-decisions").hidden = decided.length > 0;
-  const table = byId("decisions");
-  table.hidden = !decided.length;
-  const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
-  table.tBodies[0].replaceChildren(...decided.slice(0, 100).map((alert) => make("tr", {}, ...cellsOf(heads, [
-    ["time", when(alert.decided_at)],
-    ["id", linkToNode(alert.src)],
-    ["id", linkToNode(alert.dst)],
-    ["figure", scored(alert.score, about.is_probability)],
-    ["", make("span", { css: `mark ${alert.status}`, text: alert.status })],
-    ["figure", make("button", { type: "button", css: "plain", text: "Open again", on: { click: () => reopen(alert) } })],
-  ]))));
-}
-
-function byDecision(a, b) {
-  return a.decided_at < b.decided_at ? 1 : a.decided_at > b.decided_at ? -1 : b.sequence - a.sequence;
-}

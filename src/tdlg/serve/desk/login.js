@@ -10,7 +10,7 @@ form.addEventListener("submit", async (event) => {
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ token: form.token.value.trim() }),
     });
-    if (answer.ok) { location.reload(); return; }
+    if (answer.ok) { location.replace("./"); return; }
     wrong.textContent = (await answer.json()).error.message;
   } catch {
     wrong.textContent = "The service does not answer.";

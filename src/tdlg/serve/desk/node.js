@@ -21,7 +21,7 @@ export async function showNode(about, id) {
   byId("history").hidden = !isKnown;
   if (isKnown) {
     byId("history").replaceChildren(...eventTable(about, [...found.events].reverse()).children);
-    await draw(byId("node-figure").querySelector("[data-chart]"), `charts/node.svg?${query({ id, narrow: Number(matchMedia("(max-width: 46rem)").matches) })}`);
+    await draw(byId("node-figure").querySelector("[data-chart]"), "node", { id });
   }
 }
 

@@ -1,0 +1,196 @@
+"""Outliers without labels: attacks in traffic, a simulated slow scan, and random pairs that are mixed into real edges.
+
+Each detector has its defaults on all data sets. Rows are kept in results/outliers.csv as they come.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from tdlg import __version__
+from tdlg.datasets.fetch import VARIABLE, is_available
+from tdlg.datasets.load import load_dataset
+from tdlg.edges import TemporalEdges
+from tdlg.io.read import read_edges
+from tdlg.models.bursts import BurstDetector
+from tdlg.models.outliers import EdgeOutlierDetector, MisplacedDetector
+from tdlg.models.surprise import RarityDetector
+from tdlg_paper.rows import keep_row, read_rows
+from tdlg_paper.scans import RATES, SEEDS, slow_scan
+from tdlg_paper.tables import NOT_RUN, table, write_sections
+
+__all__ = ["DETECTORS", "Row", "injected", "main", "outlier_auc"]
+
+DETECTORS: dict[str, Callable[[int], Any]] = {
+    "EdgeOutlierDetector()": lambda seed: EdgeOutlierDetector(random_state=seed),
+    "BurstDetector()": lambda seed: BurstDetector(),
+    "RarityDetector()": lambda seed: RarityDetector(),
+    "MisplacedDetector('linegraph')": lambda seed: MisplacedDetector("linegraph", random_state=seed),
+}
+OF_TRAFFIC = [*DETECTORS][:3]
+OF_PAIRS = ["EdgeOutlierDetector()", "MisplacedDetector('linegraph')"]
+PROGRAMS = {  # the authors' programs on the same files, each with one setting
+    "MIDAS, 2 x 1024": ("0.904", "0.839"),
+    "MIDAS-R, 2 x 1024, decay 0.5": ("0.951", "0.832"),
+    "MIDAS-F, 2 x 1024, threshold 1000": ("0.988", "0.744"),
+    "AnoEdge-G, decay 0.9": ("0.972", "0.935"),
+    "AnoEdge-L, decay 0.9": ("0.969", "0.930"),
+}
+IOT = "iot23-34-1"
+IOT_FEATURES = [
+    "port",
+    "proto",
+    "service",
+    "conn_state",
+    "duration",
+    "orig_bytes",
+    "resp_bytes",
+    "orig_pkts",
+    "resp_pkts",
+]
+TRAFFIC = {"darpa": "DARPA", IOT: "IoT-23 34-1", f"{IOT}, features": "with features"}
+NETWORKS = ("collegemsg", "bitcoinalpha", "bitcoinotc")
+SHARES = (0.01, 0.05, 0.1)
+
+Lines = list[str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The AUC of a detector; `part` is the share of random pairs or the rate of a scan, and seconds are CPU seconds."""
+
+    dataset: str
+    part: str
+    seed: str
+    method: str
+    auc: str
+    seconds: str
+    tdlg: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What was run."""
+        return self.dataset, self.part, self.seed, self.method
+
+
+def outlier_auc(detector: Any, edges: TemporalEdges) -> float:
+    """Fit a detector on all edges without their labels: the AUC of its scores on those with a label."""
+    labelled = edges.labelled
+    label: NDArray[Any] = np.asarray(edges.label)[labelled].astype(int)
+    return float(roc_auc_score(label, -detector.fit(edges.with_label(None)).scores_[labelled]))
+
+
+def injected(edges: TemporalEdges, share: float, seed: int) -> TemporalEdges:
+    """The first edge of each pair of nodes, with random pairs that never occur mixed into the later half.
+
+    The later half is labelled: 1 for random pairs, which have the time of a random edge there, and 0 for real edges.
+    """
+    rng = np.random.default_rng(seed)
+    order = np.argsort(edges.ticks, kind="stable")
+    ends = np.sort(np.column_stack([edges.src_code, edges.dst_code])[order], axis=1).astype(np.int64)
+    n_nodes = len(edges.node_ids)
+    pairs = ends[:, 0] * n_nodes + ends[:, 1]
+    first = np.sort(np.unique(pairs, return_index=True)[1])
+    first = first[ends[first, 0] != ends[first, 1]]
+    real, half = order[first], len(first) // 2
+    n_random, seen = round(share * (len(real) - half)), set(pairs.tolist())
+    drawn: list[tuple[int, int]] = []
+    while len(drawn) < n_random:
+        src, dst = rng.integers(n_nodes, size=2).tolist()
+        pair = min(src, dst) * n_nodes + max(src, dst)
+        if src != dst and pair not in seen:
+            seen.add(pair)
+            drawn.append((src, dst))
+    src, dst = (
+        np.append(codes[real], column)
+        for codes, column in zip((edges.src_code, edges.dst_code), np.transpose(drawn), strict=True)
+    )
+    time = np.append(edges.ticks[real], rng.choice(edges.ticks[real[half:]], n_random))
+    label = np.repeat([np.nan, 0.0, 1.0], [half, len(real) - half, n_random])
+    by_time = np.argsort(time, kind="stable")
+    return TemporalEdges(src[by_time], dst[by_time], time[by_time], label=label[by_time])
+
+
+def runs() -> Iterator[tuple[str, str, int, list[str], Callable[[], TemporalEdges]]]:
+    """What is measured: data set, part, seed, detectors, and the edges."""
+    path = Path(os.environ.get(VARIABLE, "")) / f"{IOT}.csv"
+    if path.exists():
+        yield IOT, "", 0, OF_TRAFFIC, lambda: read_edges(path, label="label", features=())
+        yield f"{IOT}, features", "", 0, OF_TRAFFIC, lambda: read_edges(path, label="label", features=IOT_FEATURES)
+    for rate in RATES:
+        for seed in SEEDS:
+            yield "slow scan", str(rate), seed, OF_TRAFFIC, lambda rate=rate, seed=seed: slow_scan(rate, seed)  # type: ignore[misc]
+    if is_available("darpa"):
+        yield "darpa", "", 0, OF_TRAFFIC, lambda: load_dataset("darpa")
+    for name in filter(is_available, NETWORKS):
+        for share in reversed(SHARES):
+            for seed in SEEDS:
+                yield (
+                    name,
+                    str(share),
+                    seed,
+                    OF_PAIRS,
+                    lambda name=name, share=share, seed=seed: injected(  # type: ignore[misc]
+                        load_dataset(name), share, seed
+                    ),
+                )
+
+
+def main(folder: Path, page: Path, method: str | None = None, again: bool = False) -> None:
+    """Measure what has no row yet, and write the tables into the page."""
+    path = folder / "outliers.csv"
+    done = set() if again else {row.key for row in read_rows(path, Row)}
+    for dataset, part, seed, methods, make in runs():
+        missing = [
+            name
+            for name in methods
+            if (dataset, part, str(seed), name) not in done and (method or "") in f"{dataset} {name}"
+        ]
+        edges = make() if missing else None
+        for name in missing:
+            print(dataset, part, seed, name, sep=", ", file=sys.stderr, flush=True)
+            clock = process_time()
+            auc = outlier_auc(DETECTORS[name](seed), edges)  # type: ignore[arg-type]
+            seconds = f"{process_time() - clock:.1f}"
+            keep_row(path, Row(dataset, part, str(seed), name, f"{auc:.6g}", seconds, __version__))
+    write_page(read_rows(path, Row), page)
+
+
+def write_page(rows: Sequence[Row], page: Path) -> None:
+    """Write the tables into a page. What has no row is shown as not run."""
+    write_sections(page, {"outliers": _traffic(rows), "injected": _pairs(rows)})
+
+
+def _traffic(rows: Sequence[Row]) -> Lines:
+    lines: list[tuple[str, ...]] = [
+        (f"{name}, the authors' program", *aucs, *[""] * (1 + len(RATES))) for name, aucs in PROGRAMS.items()
+    ]
+    for name in OF_TRAFFIC:
+        of_traffic = [_mean(rows, dataset, "", name) for dataset in TRAFFIC]
+        lines.append((name, *of_traffic, *(_mean(rows, "slow scan", str(rate), name) for rate in RATES)))
+    return table(("detector", *TRAFFIC.values(), *(f"scan, {rate} an hour" for rate in RATES)), lines)
+
+
+def _pairs(rows: Sequence[Row]) -> Lines:
+    lines = [
+        (name, network, *(_mean(rows, network, str(share), name) for share in SHARES))
+        for name in OF_PAIRS
+        for network in NETWORKS
+    ]
+    return table(("detector", "data set", *(f"{share:.0%}" for share in SHARES)), lines, left=2)
+
+
+def _mean(rows: Sequence[Row], dataset: str, part: str, method: str) -> str:
+    aucs = [float(row.auc) for row in rows if (row.dataset, row.part, row.method) == (dataset, part, method)]
+    return f"{fmean(aucs):.3f}" if aucs else NOT_RUN
