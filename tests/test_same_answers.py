@@ -35,7 +35,7 @@ from tdlg import (
     load_model,
     make_payments,
 )
-from tdlg.datasets import make_tsbm
+from tdlg_paper.blocks import make_tsbm
 
 pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")]
 

@@ -6,8 +6,8 @@ Two communities whose members meet among themselves first and across later. With
 import matplotlib.pyplot as plt
 
 from tdlg import EdgeEmbedding, Gaussian, NoDecay
-from tdlg.datasets import make_tsbm
 from tdlg.embed import node_embeddings
+from tdlg_paper.blocks import make_tsbm
 
 sample = make_tsbm(random_state=0)
 

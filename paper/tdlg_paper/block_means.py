@@ -12,9 +12,9 @@ from scipy.special import erfcx, ndtr
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
 from tdlg.checks import check_choice
-from tdlg.datasets.blocks import TemporalBlockModel
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay
+from tdlg_paper.blocks import TemporalBlockModel
 
 __all__ = ["BlockValues", "expected_line_graph", "expected_node_embeddings", "mean_decay", "shares_of_degree"]
 
@@ -64,7 +64,7 @@ def expected_line_graph(model: TemporalBlockModel, decay: Decay) -> BlockValues:
     A distance in time of 2 and a bandwidth of 1:
 
     >>> from tdlg import Gaussian
-    >>> from tdlg.datasets.blocks import TemporalBlockModel
+    >>> from tdlg_paper.blocks import TemporalBlockModel
     >>> expected_line_graph(TemporalBlockModel(time_stds=0), Gaussian(1.0))
               U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
     U x U, 1      0.08         0      0.04   0.01083         0  0.005413
@@ -89,7 +89,7 @@ def expected_node_embeddings(
 
     Examples
     --------
-    >>> from tdlg.datasets.blocks import TemporalBlockModel
+    >>> from tdlg_paper.blocks import TemporalBlockModel
     >>> from tdlg import Gaussian
     >>> model = TemporalBlockModel(time_stds=0)
     >>> expected_node_embeddings(model, Gaussian(1.0))

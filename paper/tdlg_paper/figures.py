@@ -17,9 +17,9 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
-from tdlg.datasets.blocks import BlockSample
 from tdlg.linegraph.decay import Gaussian
 from tdlg.linegraph.operator import LineGraph
+from tdlg_paper.blocks import BlockSample
 from tdlg_paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
 from tdlg_paper.published import Estimate, paper_auc
 from tdlg_paper.results import NO_DATA, Results

@@ -16,10 +16,10 @@ from sklearn.metrics import recall_score
 from sklearn.model_selection import StratifiedKFold, cross_val_predict, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 
-from tdlg.datasets.blocks import BlockSample, make_tsbm
 from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.embed.nodes import node_embeddings
 from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
+from tdlg_paper.blocks import BlockSample, make_tsbm
 from tdlg_paper.rows import keep_row, read_rows
 
 __all__ = ["BANDWIDTH", "DRAWS", "Draw", "embeddings", "is_separable", "measure", "read_draws", "sample"]

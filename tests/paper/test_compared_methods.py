@@ -7,12 +7,12 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from tdlg import TemporalEdges
-from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError
 from tdlg.judge.methods import COMPARED as COMPARED_NAMES
 from tdlg.judge.methods import METHODS, make_method
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.vectors import OPERATORS, EdgeVectorMethod, NodeVectorMethod
+from tdlg_paper.blocks import make_tsbm
 
 TORCH, GENSIM = pytest.mark.needs("torch"), pytest.mark.needs("gensim")
 SMALL = {  # quick settings of each method

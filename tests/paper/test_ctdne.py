@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
-from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError, TdlgWarning
 from tdlg.judge.run import evaluate
 from tdlg.judge.trials import EdgeClassification
 from tdlg_paper.baselines.ctdne import CTDNE
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, sampled_edge, temporal_walks
+from tdlg_paper.blocks import make_tsbm
 
 
 def random_snapshots(seed, n_edges=80, n_nodes=12):

@@ -11,13 +11,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from tdlg import TemporalEdges
-from tdlg.datasets.blocks import make_tsbm
 from tdlg.exceptions import ParameterError
 from tdlg.judge.run import evaluate
 from tdlg.judge.trials import EdgeClassification
 from tdlg_paper.baselines.deep import GCRN, VGRNN, DyLink2Vec, DynGEM, DyRep, EvolveGCN, load_networks, neighbourhoods
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.vectors import unit_scaled
+from tdlg_paper.blocks import make_tsbm
 
 try:
     import torch

@@ -5,11 +5,11 @@ import pytest
 from scipy.sparse import csr_array
 
 from tdlg import TemporalEdges
-from tdlg.datasets.blocks import make_tsbm
 from tdlg.judge.run import evaluate
 from tdlg.judge.trials import EdgeClassification
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.timers import TIMERS, Spectrum, error_bound, largest, squared_error, updated
+from tdlg_paper.blocks import make_tsbm
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 A file is searched in the folder that the environment variable TDLG_DATA names and then in the user's cache. If it is in
 neither, it is downloaded into the cache. In all cases its sha256 must be the known one. `make_payments` samples card
-payments with frauds; `blocks` holds the paper's temporal stochastic block model.
+payments with frauds.
 """
 
 from lazy_loader import attach_stub

@@ -1,6 +1,3 @@
-from .blocks import BlockSample as BlockSample
-from .blocks import TemporalBlockModel as TemporalBlockModel
-from .blocks import make_tsbm as make_tsbm
 from .fetch import dataset_file as dataset_file
 from .fetch import is_available as is_available
 from .load import describe as describe
