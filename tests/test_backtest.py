@@ -9,8 +9,7 @@ import pytest
 
 from tdlg import LineGraphClassifier, PropagationClassifier, TemporalEdges, make_payments
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.judge.backtest import _models as usual_models
-from tdlg.judge.backtest import alert_precision, backtest, learning_curve
+from tdlg.judge.backtest import alert_precision, backtest, learning_curve, usual_models
 from tdlg.judge.references import Windows, window_columns
 from tdlg.judge.run import evaluate, run_trial, scores_of
 from tdlg.judge.trials import Periods
@@ -36,7 +35,7 @@ def numbers(n=600, **options):
 def scores_of_first_period(edges):
     """The scores of the period from 200 to 400, by the usual methods."""
     task = Periods(edges, 200, start=200)
-    return [run_trial(model, task.draw(0))["periods"][0] for model in usual_models(None, task.day, 0).values()]
+    return [run_trial(model, task.draw(0))["periods"][0] for model in usual_models(task.day, 0).values()]
 
 
 class TestBacktest:

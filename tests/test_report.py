@@ -610,8 +610,8 @@ def test_a_long_precision_recall_curve_keeps_its_first_places():
     is_it = rng.random(4000) < 0.2
     ranking = rank(is_it, rng.random(4000) + is_it)
     x, y = _precision(ranking)
-    assert len(x) <= 200 < len(ranking.precision_recall.x)
-    assert (x[0], y[0]) == (0.0, ranking.precision_recall.y[0])
+    assert len(x) <= 200 < len(ranking.precision_recall[0])
+    assert (x[0], y[0]) == (0.0, ranking.precision_recall[1][0])
     assert x[-1] == 1.0
 
 

@@ -23,8 +23,6 @@ from tdlg.models.propagation import PropagationClassifier
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["alert_precision", "backtest", "learning_curve"]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 
@@ -44,24 +42,17 @@ def backtest(
 ) -> pl.DataFrame:
     """Go through time as in production, and measure how well each period was predicted.
 
-    The trials are those of `tdlg.judge.trials.Periods`: at the start of each period, the methods are fitted on the edges
-    before it and the labels known by then. By default three models are measured: "propagation"
-    (`PropagationClassifier`), "label rates" (`LabelRates`), and "windows" (`Windows`): boosted trees on the counts, the
-    means of the features and the rates of known labels of both ends in the last 1, 7 and 30 days.
+    The trials are those of `tdlg.judge.trials.Periods`: at the start of each period, the models are fitted on the edges
+    before it and the labels known by then. By default "propagation" (`PropagationClassifier`), "label rates" (`LabelRates`)
+    and "windows" (`Windows`) are measured.
 
     Parameters
     ----------
-    edges
-        Edges with labels. Without a `label_time`, each label counts as known at the time of its edge.
-    every
-        The length of a period: a duration such as "30d" if the times are datetimes, else a number.
+    edges, every, start
+        As for `tdlg.judge.trials.Periods`.
     models
         The models to measure, by name: whatever `tdlg.judge.run.evaluate` takes. One with a parameter `setting` has the
-        setting "stream"; one that cannot take in labels is fitted again for six parts of each period. By default the three
-        models above.
-    start
-        The start of the first period, like the times of the edges. By default the first multiple of `every` after the
-        first 30 % of the time span, counted from the first edge; with datetimes, from the start of its day (UTC).
+        setting "stream"; one that cannot take in labels is fitted again for six parts of each period.
     alerts_per_day
         The number of edges per day that somebody can check, 20 by default. A day is a calendar day in UTC. If the times
         are numbers, a day is a thirtieth of `every`, also for the windows.
@@ -81,11 +72,6 @@ def backtest(
         average_precision and alert_precision: the share of positives among the `alerts_per_day` highest scores of each day.
         The total ranks the edges of all periods together. A period with no positive or no negative edge has no areas.
 
-    Raises
-    ------
-    EdgesError
-        If there is no period before which labels of two classes were known.
-
     Examples
     --------
     >>> from tdlg import make_payments
@@ -95,11 +81,7 @@ def backtest(
     >>> table.select("start", "method", "n")[:3].rows()[0]
     (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 526)
     """
-    check_count("backtest", "alerts_per_day", alerts_per_day, 1)
-    seed = as_seed(random_state)
-    edges, is_positive = _two_classes(edges, positive)
-    task = Periods(edges, every, start)
-    judge = _Judge(edges, is_positive, task.day, alerts_per_day, _models(models, task.day, seed))
+    task, judge = _prepared("backtest", edges, every, models, start, alerts_per_day, positive, random_state)
     rows: list[dict[str, Any]] = []
     scored: list[tuple[Positions, list[Floats]]] = []
     for done, period in enumerate(task.periods, start=1):
@@ -107,7 +89,7 @@ def backtest(
         rows += judge.rows(scored[-1:], period)
         if callback is not None and callback(done, task.n_trials):
             break
-    return _table([*rows, *judge.rows(scored)], edges.time_unit)
+    return _table([*rows, *judge.rows(scored)], task.edges.time_unit)
 
 
 def learning_curve(
@@ -123,23 +105,16 @@ def learning_curve(
 ) -> pl.DataFrame:
     """Measure how the quality grows with the history: each period is predicted from the last days before it only.
 
-    The methods and the periods are those of `backtest`. The histories are 7, 14, 28 days and so on, then all days before
-    the period. An edge before the history is seen by no method, neither as a neighbour nor to learn from. Only periods that
-    can be predicted from every history are compared; a history is left out if it has labels of both classes before fewer
-    than half of the periods.
-
-    Parameters
-    ----------
-    edges, every, models, start, alerts_per_day, positive, random_state
-        As for `backtest`.
-    callback
-        A function that is called with (done, total) after each period and history.
+    The histories are 7, 14, 28 days and so on, then all days before the period. An edge before the history is seen by no
+    model. Only periods that can be predicted from every history are compared; a history is left out if it has labels of
+    both classes before fewer than half of the periods. The parameters are those of `backtest`; `callback` is called after
+    each period and history.
 
     Returns
     -------
     polars.DataFrame
-        One row per history and method. Columns: history (in words, or "all"), days (null for all), method, n (labelled
-        edges of the periods), positives, auc, average_precision and alert_precision, as in the total of `backtest`.
+        One row per history and method. Columns: history (in words, or "all"), days (null for all), then as in the total of
+        `backtest`.
 
     Examples
     --------
@@ -149,12 +124,9 @@ def learning_curve(
     >>> learning_curve(edges, "60d")["history"].unique(maintain_order=True).to_list()[-2:]
     ['112 days', 'all']
     """
-    check_count("learning_curve", "alerts_per_day", alerts_per_day, 1)
-    seed = as_seed(random_state)
-    edges, is_positive = _two_classes(edges, positive)
-    task = Periods(edges, every, start)
-    judge = _Judge(edges, is_positive, task.day, alerts_per_day, _models(models, task.day, seed))
-    first, periods = edges.ticks.min(), task.periods
+    task, judge = _prepared("learning_curve", edges, every, models, start, alerts_per_day, positive, random_state)
+    edges, periods = task.edges, task.periods
+    first = edges.ticks.min()
     longest = max(period.start - first for period in periods)
     n_histories = max(0, math.ceil(math.log2(max(longest / (SHORTEST * task.day), 1))))
     histories: list[float | None] = [*(float(SHORTEST * 2**k) for k in range(n_histories)), None]
@@ -204,8 +176,19 @@ def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray
 # ---- models and measurements
 
 
-def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, NDArray[np.bool_]]:
-    """The edges with the labels 1 for the positive class and 0 for all others, and the mask of the positive ones."""
+def _prepared(
+    owner: str,
+    edges: TemporalEdges,
+    every: Any,
+    models: Mapping[str, Any] | None,
+    start: Any,
+    alerts_per_day: int,
+    positive: Any,
+    random_state: Any,
+) -> tuple[Periods, _Judge]:
+    """The periods of the edges with the labels 1 for the positive class and 0 for all others, and who judges them."""
+    check_count(owner, "alerts_per_day", alerts_per_day, 1)
+    seed = as_seed(random_state)
     if edges.label is None:
         raise EdgesError("The edges have no labels.", "Pass them with the edges: `TemporalEdges(..., label=...)`.")
     label = edges.label
@@ -213,24 +196,21 @@ def _two_classes(edges: TemporalEdges, positive: Any) -> tuple[TemporalEdges, ND
     if len(classes) < 2:
         raise EdgesError(f"A backtest needs labels of at least two classes. Got {len(classes)} instead.")
     is_positive = edges.labelled & (label == classes[positive_class(classes, label, positive)])
-    return edges.with_label(np.where(edges.labelled, is_positive, np.nan)), is_positive
+    task = Periods(edges.with_label(np.where(edges.labelled, is_positive, np.nan)), every, start)
+    return task, _Judge(task, is_positive, alerts_per_day, usual_models(task.day, seed) if models is None else models)
 
 
-def _models(models: Mapping[str, Any] | None, day: float, seed: Any) -> Mapping[str, Any]:
-    """The models given, or the usual three."""
-    if models is not None:
-        return models
-    widths = tuple(days * day for days in WINDOWS)
-    usual = LabelRates(random_state=seed), Windows(widths, random_state=seed)
+def usual_models(day: float, seed: Any) -> dict[str, Any]:
+    """The models that are measured by default."""
+    usual = LabelRates(random_state=seed), Windows(tuple(days * day for days in WINDOWS), random_state=seed)
     return {"propagation": PropagationClassifier(random_state=seed), **{model.name: model for model in usual}}
 
 
 class _Judge(NamedTuple):
     """The models, and what their scores are measured by."""
 
-    edges: TemporalEdges
+    task: Periods
     is_positive: NDArray[np.bool_]
-    day: float
     alerts_per_day: int
     models: Mapping[str, Any]
 
@@ -241,19 +221,16 @@ class _Judge(NamedTuple):
     def rows(self, scored: list[tuple[Positions, list[Floats]]], period: Period | None = None) -> list[dict[str, Any]]:
         """The measurements of all models on the edges of these periods together."""
         test = np.concatenate([test for test, _ in scored])
-        truth, day = self.is_positive[test], np.floor_divide(self.edges.ticks[test], self.day)
+        truth, day = self.is_positive[test], np.floor_divide(self.task.edges.ticks[test], self.task.day)
+        start, stop, trial = period or (None, None, None)
         rows = []
         for k, name in enumerate(self.models):
             scores = np.concatenate([of_models[k] for _, of_models in scored])
             auc, precision = auc_and_precision(truth, scores)
             rows.append(
                 {
-                    "start": None if period is None else period.start,
-                    "stop": None if period is None else period.stop,
-                    "method": name,
-                    "n": len(test),
-                    "positives": int(truth.sum()),
-                    "n_train": None if period is None else len(period.trial.train),
+                    **{"start": start, "stop": stop, "method": name, "n": len(test), "positives": int(truth.sum())},
+                    "n_train": None if trial is None else len(trial.train),
                     "auc": auc,
                     "average_precision": precision,
                     "alert_precision": alert_precision(truth, scores, day, self.alerts_per_day),

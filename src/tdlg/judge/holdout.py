@@ -21,20 +21,6 @@ from tdlg.judge.trials import EdgeClassification, ForecastClassification, Trial
 from tdlg.models.training import choose_setting
 from tdlg.propagate.columns import find_fitted
 
-__all__ = [
-    "HeldOut",
-    "How",
-    "Judged",
-    "draw_trial",
-    "for_all_classes",
-    "hold_out",
-    "judge",
-    "label_codes",
-    "label_times",
-    "suitable_split",
-    "with_label_times",
-]
-
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
 How = Literal["random", "time"]
@@ -49,11 +35,7 @@ MOST_CLASSES = 16  # up to which plain windows are a reference
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """A copy of a model that was fitted without some labels, and its predictions for their edges.
-
-    The predictions are those of the copy ("model"), of "label rates" and, with at most 16 classes, of plain "windows", by
-    name: (n_edges, n_classes) each.
-    """
+    """A copy of a model that was fitted without some labels, and its predictions for their edges, beside the references'."""
 
     how: How  # "time" if the last labels were held out
     model: Any  # the copy
@@ -61,7 +43,7 @@ class HeldOut:
     positions: Positions  # of the edges held out among all edges
     classes: NDArray[Any]  # the distinct labels of all edges, sorted
     truth: Positions  # the classes of the edges held out, as positions in `classes`
-    predictions: dict[str, Floats]
+    predictions: dict[str, Floats]  # (n_edges, n_classes) each: the copy's ("model"), "label rates", often "windows"
     n_train: int  # labels that the copy was fitted on
     seed: int  # of every random choice
     _ranked: dict[int, dict[str, Ranking]] = field(default_factory=dict, repr=False)
@@ -87,9 +69,8 @@ class HeldOut:
 def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "auto", seed: int = 0) -> HeldOut:
     """Hide labels from a copy of a model, fit it and predict the hidden labels.
 
-    The copy has the setting of the model, unless labels are held out in a way that does not suit the setting: then it is
-    "interpolate" for labels held out at random, and "forecast" for the last labels. If the edges have a `label_time` and the
-    last labels are held out, the copy learns from the labels that were known at the cut, and in the setting "stream" each
+    The copy has the setting of the model, or where the split does not suit it, "interpolate" (at random) or "forecast" (the
+    last labels). With a `label_time`, it learns from the labels that were known at the cut; in the setting "stream" each
     later label counts from when it became known.
 
     Parameters
@@ -103,11 +84,6 @@ def hold_out(model: Any, edges: TemporalEdges, how: How | Literal["auto"] = "aut
         later edges, or if every unknown label is later than every known label.
     seed
         Seed for the split, the label rates, and a model without a `random_state`; 0 by default.
-
-    Raises
-    ------
-    ParameterError
-        If the labels are too few.
 
     Examples
     --------
@@ -178,17 +154,15 @@ def label_times(model: Any) -> NDArray[Any] | None:
 def label_codes(edges: TemporalEdges, classes: NDArray[Any]) -> Positions:
     """The label of each edge as a position in the classes; -1 where it is unknown, or not one of them."""
     place = {value: k for k, value in enumerate(classes.tolist())}
-    if edges.label is None:
-        return np.full(len(edges), -1)
-    labels = zip(edges.label.tolist(), edges.labelled.tolist(), strict=True)
-    return np.array([place.get(value, -1) if is_known else -1 for value, is_known in labels], np.int64)
+    labels = [None] * len(edges) if edges.label is None else edges.label.tolist()
+    known = zip(labels, edges.labelled.tolist(), strict=True)
+    return np.array([place.get(value, -1) if is_known else -1 for value, is_known in known], np.int64)
 
 
 def for_all_classes(values: Floats, learnt: NDArray[Any], classes: NDArray[Any]) -> Floats:
     """Scores of all classes, (n_edges, n_classes), from those of the classes learnt; the others get the lowest score."""
-    place = {value: k for k, value in enumerate(classes.tolist())}
     whole = np.full((len(values), len(classes)), values.min(initial=0.0))
-    whole[:, [place[value] for value in learnt.tolist()]] = values
+    whole[:, np.isin(classes, learnt)] = values
     return whole
 
 
@@ -223,17 +197,11 @@ def _by_class(reference: Any, trial: Trial, classes: NDArray[Any]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The held-out edges, ranked by the model and by the references.
-
-    The rankings are by each class that the copy of the model knows and that some, but not all, held-out edges have; with two
-    classes, by the positive class only.
-    """
+    """The held-out edges, ranked by the model and by the references, by each class or, of two, by the positive one."""
 
     held: HeldOut
     positive: int  # position of the positive class in `held.classes`
-    by_class: dict[
-        int, dict[str, Ranking]
-    ]  # by the position of a class, those of the model and of each reference by name
+    by_class: dict[int, dict[str, Ranking]]  # by the position of a class that is learnt and held out, and by name
 
     @property
     def model(self) -> Ranking:
@@ -291,10 +259,8 @@ def judge(held: HeldOut, positive: int) -> Judged:
     """Rank the held-out edges by the predictions for each class; `positive` is a position in `held.classes`."""
     found, learnt = {}, held.model.classes_.tolist()
     for k, label in enumerate(held.classes.tolist()):
-        if (len(held.classes) > 2 or k == positive) and label in learnt:
-            rankings = held.rankings(k)
-            if rankings:
-                found[k] = rankings
+        if (len(held.classes) > 2 or k == positive) and label in learnt and (rankings := held.rankings(k)):
+            found[k] = rankings
     if positive not in found:
         raise ParameterError(
             f"The {len(held.truth):,} held-out labels, or those to fit, are all or none of class "

@@ -1,8 +1,4 @@
-"""The methods of this package that are compared, and all methods by name.
-
-Further methods come from installed packages: each entry point of the group "tdlg.methods" names a class, or a function that
-makes an estimator. The distribution tdlg-paper, in the folder paper/, brings the published methods that the paper compares.
-"""
+"""All methods by name: those of this package, and those of installed packages, by entry points of the group tdlg.methods."""
 
 from __future__ import annotations
 
@@ -26,17 +22,6 @@ from tdlg.linegraph.operator import Normalization
 from tdlg.models.linegraph import LineGraphClassifier
 from tdlg.models.links import LinkModel
 from tdlg.models.propagation import PropagationClassifier
-
-__all__ = [
-    "COMPARED",
-    "METHODS",
-    "TDLG",
-    "Propagation",
-    "PropagationLinks",
-    "TDLGDense",
-    "logistic_regression",
-    "make_method",
-]
 
 Protocol = Literal["paper", "notebook"]
 
@@ -83,14 +68,10 @@ class TDLGDense(BaseEstimator):
 
     Parameters
     ----------
-    n_components
-        The number of eigenvectors.
+    n_components, scaling, random_state
+        The same as for `EdgeEmbedding`.
     decay, class_weight, protocol
         The same as for `TDLG`.
-    scaling
-        None, as in the paper, or "eigenvalue"; see `EdgeEmbedding`.
-    random_state
-        Seed for the starting vectors of the eigenvectors.
     """
 
     name = "TDLG (Dense)"
@@ -114,20 +95,15 @@ class TDLGDense(BaseEstimator):
 
     def embed(self, edges: TemporalEdges) -> None:
         """Compute the eigenvectors."""
-        usual = _usual_decay(self)
-        self.embedding_ = EdgeEmbedding(
-            self.n_components,
-            decay=usual if self.decay is None else self.decay,
-            scaling=self.scaling,
-            random_state=self.random_state,
-        ).fit(edges)
+        decay = _usual_decay(self) if self.decay is None else self.decay
+        model = EdgeEmbedding(self.n_components, decay=decay, scaling=self.scaling, random_state=self.random_state)
+        self.embedding_ = model.fit(edges)
 
     def fit(self, edges: TemporalEdges) -> Self:
         """Learn one weight per eigenvector; `embed` must have been called with the same edges."""
-        known = edges.labelled
-        label = np.asarray(edges.label)[known]
-        vectors, codes = self._vectors(edges)[known], np.unique(label, return_inverse=True)[1]
-        self.model_ = logistic_regression(self.class_weight).fit(vectors, codes)
+        known = edges[edges.labelled]
+        codes = np.unique(np.asarray(known.label), return_inverse=True)[1]
+        self.model_ = logistic_regression(self.class_weight).fit(self._vectors(known), codes)
         return self
 
     def decision_function(self, edges: TemporalEdges) -> NDArray[np.float64]:
@@ -135,10 +111,7 @@ class TDLGDense(BaseEstimator):
         return scores_of(self.model_, self._vectors(edges))
 
     def _vectors(self, edges: TemporalEdges) -> NDArray[np.float64]:
-        fitted = self.embedding_.edges_
-        if not edges.same_table(fitted):
-            return self.embedding_.transform(edges)
-        at = own_columns(edges, fitted)
+        at = own_columns(edges, self.embedding_.edges_)
         vectors = self.embedding_.embedding_[at]
         if (at < 0).any():
             vectors[at < 0] = self.embedding_.transform(edges[at < 0])
@@ -152,13 +125,7 @@ class Propagation(PropagationClassifier):
 
 
 class PropagationLinks(BaseEstimator):
-    """Link prediction with the columns of `LinkPredictor`, from the real and shuffled edges of the task.
-
-    Parameters
-    ----------
-    random_state
-        Seed for the boosted trees.
-    """
+    """Link prediction with the columns of `LinkPredictor`, from the real and shuffled edges of the task."""
 
     name = "propagation (links)"
 
@@ -168,8 +135,7 @@ class PropagationLinks(BaseEstimator):
     def fit(self, edges: TemporalEdges) -> Self:
         """Learn to distinguish edges labelled 1 from edges labelled 0, for the time of these edges and after it."""
         known = edges[edges.labelled]
-        is_real = np.asarray(known.label).astype(np.int64)
-        self.model_ = LinkModel.learnt(known, is_real, as_generator(self.random_state))
+        self.model_ = LinkModel.learnt(known, np.asarray(known.label).astype(np.int64), as_generator(self.random_state))
         return self
 
     def decision_function(self, edges: TemporalEdges) -> NDArray[np.float64]:
@@ -216,14 +182,7 @@ METHODS: dict[str, Callable[..., Any]] = {
 
 
 def make_method(name: str, **settings: Any) -> Any:
-    """Create a method by its name in `METHODS`.
-
-    Parameters
-    ----------
-    name
-        The name, for example "tdlg" or "label-rates".
-    settings
-        The parameters of the method.
+    """Create a method by its name in `METHODS`, with these parameters.
 
     Examples
     --------

@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 
 from tdlg.explain.positive import positive_class
 
-__all__ = [
-    "Area",
-    "Curve",
-    "Ranking",
-    "auc_and_precision",
-    "calibration",
-    "class_metrics",
-    "mean_areas",
-    "precision_recall_at",
-    "rank",
-]
-
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Area = tuple[float, float, float]  # an area, and the ends of its 95 % interval
@@ -37,19 +25,12 @@ FEWEST_BINS, BINS = 3, 10  # of the calibration; fewer if there are few edges
 def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
     """Area under the ROC curve, and average precision; NaN where all edges, or none, are of the class.
 
-    Parameters
-    ----------
-    is_positive
-        Which edges are of the class.
-    scores
-        One score per edge, high for the class.
-
     Examples
     --------
     >>> auc_and_precision(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]))
     (0.75, 0.8333333333333333)
     """
-    if not _has_both(is_positive):
+    if is_positive.all() or not is_positive.any():
         return float("nan"), float("nan")
     levels, level = np.unique(-scores, return_inverse=True)
     return _areas(*_counts(is_positive, level, len(levels)))
@@ -57,15 +38,6 @@ def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
 
 def precision_recall_at(is_positive: Mask, scores: Floats, k: int) -> tuple[float, float]:
     """Precision and recall of the k highest scores; equal scores at the border count proportionally.
-
-    Parameters
-    ----------
-    is_positive
-        Which edges are of the positive class.
-    scores
-        One score per edge, high for the positive class.
-    k
-        The number of edges with the highest scores to count; all edges if there are fewer.
 
     Examples
     --------
@@ -87,30 +59,19 @@ def class_metrics(
     """Area under the curve and average precision, means over classes; precision and recall of alerts.
 
     The classes are the labels of `train`; the positive class is chosen by all labels, so it is the same in every trial.
-    There is one score per edge of `test`, high for the second of two classes, or one column per class.
     """
     y, classes = labels[test], np.unique(labels[train])
     by_class = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
     place = positive_class(classes, labels, positive)
     alerts = precision_recall_at(y == classes[place], by_class[:, place], ALERTS)
-    first = 1 if scores.ndim == 1 else 0
-    areas = [
-        auc_and_precision(y == label, column)
-        for label, column in zip(classes[first:], by_class.T[first:], strict=True)
-        if _has_both(y == label)
-    ]
-    auc, average_precision = np.mean(areas, axis=0).tolist() if areas else (float("nan"), float("nan"))
+    shown = slice(1 if scores.ndim == 1 else 0, None)
+    areas = [auc_and_precision(y == label, of) for label, of in zip(classes[shown], by_class.T[shown], strict=True)]
+    both = [each for each in areas if not np.isnan(each[0])]
+    auc, average_precision = np.mean(both, axis=0).tolist() if both else (float("nan"), float("nan"))
     return auc, average_precision, *alerts
 
 
 # ---- curves and intervals
-
-
-class Curve(NamedTuple):
-    """The points of a curve."""
-
-    x: Floats
-    y: Floats
 
 
 class Ranking(NamedTuple):
@@ -119,8 +80,8 @@ class Ranking(NamedTuple):
     auc: Area
     average_precision: Area
     resampled: Floats  # both areas in each sample of the bootstrap, NaN where it had edges of one class only
-    roc: Curve
-    precision_recall: Curve
+    roc: tuple[Floats, Floats]  # x and y of the points of the curve
+    precision_recall: tuple[Floats, Floats]
     is_positive: Mask  # which edges are of the class
     scores: Floats
 
@@ -131,13 +92,13 @@ class Ranking(NamedTuple):
 
 def rank(is_positive: Mask, scores: Floats, seed: int = 0) -> Ranking | None:
     """Curves and areas; None where all edges, or none, are of the class."""
-    if not _has_both(is_positive):
+    if is_positive.all() or not is_positive.any():
         return None
     levels, level = np.unique(-scores, return_inverse=True)  # from the highest score down
     hits, misses = _counts(is_positive, level, len(levels))
     tp, fp = np.cumsum(hits), np.cumsum(misses)
-    roc = Curve(np.r_[0.0, fp / fp[-1]], np.r_[0.0, tp / tp[-1]])
-    precision_recall = Curve(np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)])
+    roc = np.r_[0.0, fp / fp[-1]], np.r_[0.0, tp / tp[-1]]
+    precision_recall = np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)]
     rng = np.random.default_rng(seed)
     resampled = np.full((RESAMPLES, 2), np.nan)
     for sample in resampled:
@@ -182,14 +143,9 @@ def calibration(is_positive: Mask, probability: Floats) -> list[tuple[float, flo
     return parts
 
 
-def _has_both(is_positive: Mask) -> bool:
-    return bool(0 < is_positive.sum() < len(is_positive))
-
-
 def _with_intervals(areas: Floats, resampled: Floats) -> tuple[Area, Area]:
-    low, high = np.nanquantile(resampled, [0.025, 0.975], axis=0)
-    auc, average_precision = ((float(areas[k]), float(low[k]), float(high[k])) for k in range(2))
-    return auc, average_precision
+    auc, average_precision = np.vstack([areas, np.nanquantile(resampled, [0.025, 0.975], axis=0)]).T.tolist()
+    return tuple(auc), tuple(average_precision)
 
 
 def _counts(
@@ -197,10 +153,8 @@ def _counts(
 ) -> tuple[Floats, Floats]:
     """How many edges of the class, and of the rest, have each score."""
     weight = np.ones(len(is_positive)) if weight is None else weight
-    hits, misses = (
-        np.bincount(level[mask], weight[mask], n_levels).astype(np.float64) for mask in (is_positive, ~is_positive)
-    )
-    return hits, misses
+    hits, misses = (np.bincount(level[mask], weight[mask], n_levels) for mask in (is_positive, ~is_positive))
+    return hits.astype(np.float64), misses.astype(np.float64)
 
 
 def _areas(hits: Floats, misses: Floats) -> tuple[float, float]:

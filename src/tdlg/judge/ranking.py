@@ -21,20 +21,11 @@ from tdlg.checks import check_choice, check_count, check_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError
 
-__all__ = [
-    "RankingMetrics",
-    "RankingResult",
-    "RankingTask",
-    "evaluate_ranking",
-    "rank_of_true",
-    "true_ranks",
-    "true_scores",
-]
-
 Floats = NDArray[np.float64]
 Negatives = Mapping[tuple[Any, Any, Any], Iterable[Any]]
 Callback = Callable[[int, int], bool | None]
 
+PARTS = ("train", "val", "test")
 HITS = (1, 3, 10)
 TGB_BATCH = 200  # edges after which TGB's examples update what they know
 PROGRESS = 1000  # queries between two calls of a callback
@@ -47,16 +38,12 @@ def rank_of_true(true: float, others: Floats) -> float:
 
 @dataclass(frozen=True)
 class RankingMetrics:
-    """Metrics of ranks.
+    """The mean of the reciprocal ranks, the shares of the ranks up to 1, 3 and 10, and the number of ranks.
 
-    Attributes
-    ----------
-    mrr
-        Mean of the reciprocal ranks.
-    hits
-        Shares of the ranks up to 1, 3 and 10.
-    n_queries
-        The number of ranks.
+    Examples
+    --------
+    >>> RankingMetrics.of(np.array([1.0, 4.0]))
+    RankingMetrics(mrr=0.625, hits={1: 0.5, 3: 0.5, 10: 1.0}, n_queries=2)
     """
 
     mrr: float
@@ -65,13 +52,7 @@ class RankingMetrics:
 
     @classmethod
     def of(cls, ranks: Floats) -> Self:
-        """Metrics of ranks, shape (n_queries,).
-
-        Examples
-        --------
-        >>> RankingMetrics.of(np.array([1.0, 4.0]))
-        RankingMetrics(mrr=0.625, hits={1: 0.5, 3: 0.5, 10: 1.0}, n_queries=2)
-        """
+        """Metrics of ranks, shape (n_queries,)."""
         hits = {k: float((ranks <= k).mean()) for k in HITS}
         return cls(float((1.0 / ranks).mean()), hits, len(ranks))
 
@@ -112,7 +93,7 @@ class RankingTask:
                 "Choose smaller ones, such as val_share=0.15 and test_share=0.15.",
                 parameter="val_share",
             )
-        for name in ("train", "val", "test"):
+        for name in PARTS:
             if len(self.edges) == 0 or len(self.part(name)) == 0:
                 raise EdgesError(
                     f"The part {name!r} of {len(self.edges):,} edges has no edges: too many happened at one time, or there "
@@ -121,13 +102,13 @@ class RankingTask:
 
     def part(self, name: str) -> TemporalEdges:
         """The edges of "train", "val" or "test", in the order of time."""
-        check_choice("part", "name", name, ("train", "val", "test"))
+        check_choice("part", "name", name, PARTS)
         order = np.argsort(self.edges.ticks, kind="stable")
         ticks = self.edges.ticks[order]
         whole = (ticks - ticks[0]).astype(np.float64)
         cuts = np.quantile(whole, [1.0 - self.val_share - self.test_share, 1.0 - self.test_share])
-        first, second = np.searchsorted(whole, cuts, "right")
-        return self.edges[{"train": order[:first], "val": order[first:second], "test": order[second:]}[name]]
+        parts = np.split(order, np.searchsorted(whole, cuts, "right"))
+        return self.edges[parts[PARTS.index(name)]]
 
 
 def true_ranks(
@@ -145,15 +126,11 @@ def true_ranks(
     model
         A fitted `LinkRanker`, or a model with its `stream_scores`, that knows all edges of the task through `fit` and
         `update`; it uses those before each edge.
-    task
-        The task.
-    part
-        "val" or "test", the default.
+    task, part, callback
+        As for `evaluate_ranking`.
     batch
         Edges become known in batches of this number, as they are counted from the start of the part. By default each edge
         is known to all that are strictly later.
-    callback
-        A function that is called with (done, total) now and then; ranking stops when it returns True.
     """
     total = len(task.part(part))
     ranks = np.empty(total)
@@ -168,11 +145,9 @@ def true_scores(
     model: Any, task: RankingTask, part: Literal["val", "test"] = "test", *, batch: int | None = None
 ) -> Iterator[tuple[float, Floats]]:
     """The score of the true destination of each edge of a part, and those of the others, in the order of time."""
+    queries, known = task.part(part), None
     if batch is not None:
         check_count("true_scores", "batch", batch, 1)
-    queries = task.part(part)
-    known = None
-    if batch is not None:
         before = len(task.edges) - len(queries) - (len(task.part("test")) if part == "val" else 0)
         known = before + np.arange(len(queries)) // batch * batch
     places = _Places(task, queries)
@@ -220,20 +195,12 @@ def _with_negatives(queries: TemporalEdges, k: int, negatives: Negatives) -> NDA
 
 @dataclass(frozen=True)
 class RankingResult:
-    """What `evaluate_ranking` measured.
+    """What `evaluate_ranking` measured."""
 
-    Attributes
-    ----------
-    by_edge, by_batch
-        Metrics where each edge is known to all strictly later ones, and where edges become known in batches of 200.
-    fit_seconds, query_milliseconds
-        Processor time of `fit`, and of one query with all its candidates.
-    """
-
-    by_edge: RankingMetrics
-    by_batch: RankingMetrics
-    fit_seconds: float
-    query_milliseconds: float
+    by_edge: RankingMetrics  # each edge is known to all strictly later ones
+    by_batch: RankingMetrics  # edges become known in batches of 200
+    fit_seconds: float  # processor time
+    query_milliseconds: float  # processor time of a query with all its candidates
 
 
 def evaluate_ranking(

@@ -23,8 +23,6 @@ from tdlg.propagate.columns import Network, gather_evidence, table_columns
 from tdlg.propagate.features import PropagationFeatures
 from tdlg.sampling.index import EdgeIndex
 
-__all__ = ["EdgeBank", "LabelRates", "Windows", "window_columns"]
-
 Columns = NDArray[np.float64]
 
 FOLDS = 10
@@ -46,7 +44,7 @@ class LabelRates(BaseEstimator):
     classifier
         "boosting" for boosted trees, or "logistic" for logistic regression.
     smoothing
-        Strength of smoothing: the number of pseudo-edges with the average rate that are added to each node.
+        The number of pseudo-edges with the average rate that are added to each node.
     stream
         Whether rates use labels known strictly earlier only, including labels of the edges to score.
     random_state
@@ -114,7 +112,8 @@ class LabelRates(BaseEstimator):
 
     def columns(self, edges: TemporalEdges) -> Columns:
         """The rates and the logs of counts, (n_edges, 4 * (1 or n_classes) + 4)."""
-        fold, rates, counts = self._fold_of(edges), [], []
+        at = own_columns(edges, self.edges_)
+        fold, rates, counts = np.where(at >= 0, self.fold_[at], FOLDS), [], []  # of a training edge; of others: FOLDS
         for node in self.edges_.codes_of(edges):
             for by_fold in self.sums_:
                 sums = by_fold[-1, node] - np.where(fold[:, None] < FOLDS, by_fold[fold, node], 0.0)
@@ -129,11 +128,6 @@ class LabelRates(BaseEstimator):
         np.add.at(sums, (self.fold_, node), values)
         sums[-1] = sums[:-1].sum(axis=0)
         return sums
-
-    def _fold_of(self, edges: TemporalEdges) -> NDArray[np.int64]:
-        """The fold of each training edge; FOLDS for other edges."""
-        at = own_columns(edges, self.edges_)
-        return np.where(at >= 0, self.fold_[at], FOLDS)
 
     def _classifier(self) -> Any:
         check_choice("LabelRates", "classifier", self.classifier, ("boosting", "logistic"))
@@ -212,12 +206,9 @@ class Windows(BaseEstimator):
         of_new = edges.labelled & ~labelled[at]
         targets[at[of_new]], labelled[at[of_new]] = _one_hot(edges, self.classes_)[of_new], True
         known_at[at[of_new]] = rounded_up(edges.known_at[of_new], edges.time_unit, *clock)
-        own = np.vstack([_features(fitted), _features(edges)[new]])
-        numbers = [name not in fitted.feature_categories for name in fitted.feature_names]
-        nodes = network.src, network.dst
-        return _columns(nodes, network.ticks, own, np.array(numbers, bool), labelled, known_at, targets, self.widths_)[
-            at
-        ]
+        own, nodes = np.vstack([_features(fitted), _features(edges)[new]]), (network.src, network.dst)
+        columns = _columns(nodes, network.ticks, own, _numbers(fitted), labelled, known_at, targets, self.widths_)
+        return columns[at]
 
 
 def _usual_widths(edges: TemporalEdges) -> tuple[float, ...]:
@@ -239,11 +230,17 @@ def _features(edges: TemporalEdges) -> Columns:
     return np.empty((len(edges), 0)) if edges.features is None else np.asarray(edges.features, np.float64)
 
 
+def _numbers(edges: TemporalEdges) -> NDArray[np.bool_]:
+    return np.array([name not in edges.feature_categories for name in edges.feature_names], bool)
+
+
 def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths: tuple[float, ...]) -> Columns:
     """The columns of `Windows` for all edges at once: only strictly earlier edges and labels known by then count."""
-    numbers = np.array([name not in edges.feature_categories for name in edges.feature_names], bool)
-    nodes, targets = (edges.src_code, edges.dst_code), is_positive.reshape(len(edges), -1)
-    return _columns(nodes, edges.ticks, _features(edges), numbers, edges.labelled, edges.known_at, targets, widths)
+    nodes, known = (
+        (edges.src_code, edges.dst_code),
+        (edges.labelled, edges.known_at, is_positive.reshape(len(edges), -1)),
+    )
+    return _columns(nodes, edges.ticks, _features(edges), _numbers(edges), *known, widths)
 
 
 def _columns(

@@ -1,7 +1,4 @@
-"""One harness for all that is judged: an estimator is fitted to what a trial shows, and scores the rest.
-
-`hold_out` and `backtest` use the same `run_trial` as `evaluate`, which keeps a row of results for each trial.
-"""
+"""One harness for `evaluate`, `hold_out`, `backtest`: an estimator is fitted to what a trial shows, and scores the rest."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import hashlib
 import inspect
 import io
 import os
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -29,8 +27,6 @@ from tdlg.judge.trials import Task, Trial
 
 if TYPE_CHECKING:
     import polars as pl
-
-__all__ = ["COLUMNS", "Result", "evaluate", "read_results", "run_trial", "scores_of", "settings_of", "summarise"]
 
 Scores = NDArray[np.float64]
 Seconds = tuple[float, float, float]  # to embed, to fit and to predict
@@ -68,13 +64,12 @@ def evaluate(
     random_state
         Seed of the first trial, 0 by default; each further trial uses the next number.
     positive
-        The class that the alerts of `Result` are about. By default the positive class, see
-        `tdlg.explain.positive.positive_class`: of two numbers the larger one, else the rarest class.
+        The class that the alerts of `Result` are about, by default that of `tdlg.explain.positive.positive_class`.
     dataset
         A name for the edges, kept in the rows.
     path
-        A csv file to which rows are appended after each trial. Trials that the file already holds are not run again, so an
-        interrupted run can be continued. By default no file is written.
+        A csv file to which rows are appended after each trial, by default none. Trials that the file already holds are not
+        run again, so an interrupted run can be continued. A row of other edges or labels by the same names is an error.
     any_version
         Whether to accept rows of the file that another version of this package measured, or that have no fingerprint. By
         default such a row for the same trial is an error.
@@ -85,11 +80,6 @@ def evaluate(
     -------
     polars.DataFrame
         One row per trial and setting; see `Result` for the columns, and `summarise` for means.
-
-    Raises
-    ------
-    ParameterError
-        If the file has a row with the same names that was measured on other edges or labels, or by another version.
 
     Examples
     --------
@@ -125,14 +115,14 @@ def evaluate(
         else:
             fresh = clone(method)
             set_missing_seed(fresh, seed)
-            memory = _Memory()
+            start = _start_of_memory()
             results = []
             for test, (scores, seconds) in run_trial(fresh, trial).items():
                 at = trial.tests[test]
                 metrics = class_metrics(trial.y, trial.train, at, scores, positive)
-                names, sizes = (dataset, of_task[test], *labels), (len(trial.train), len(at))
-                growth = memory.growth()
-                results.append(Result(*names, seed, *metrics, *seconds, growth, *sizes, __version__, fingerprint))
+                growth = max(_memory("VmHWM") - start, 0.0) if start == start else start
+                sizes = len(trial.train), len(at)
+                results.append(Result(*keys[test], *metrics, *seconds, growth, *sizes, __version__, fingerprint))
             if path is not None:
                 append_rows(Path(path), [result for result in results if result.key not in known])
             rows += results
@@ -245,23 +235,18 @@ def _fingerprint(trial: Trial, positive: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-class _Memory:
-    """How far the process's memory grows from here on; only Linux tells the peak of a stretch of time."""
+def _start_of_memory() -> float:
+    """The memory of the process in bytes, from which a new peak is measured; NaN where the system is not Linux."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        return _memory("VmRSS")
+    except OSError:
+        return float("nan")
 
-    def __init__(self) -> None:
-        try:
-            Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-            self._start = self._status("VmRSS")
-        except OSError:
-            self._start = float("nan")
 
-    def growth(self) -> float:
-        """The peak since, in bytes over the start."""
-        return float("nan") if np.isnan(self._start) else max(self._status("VmHWM") - self._start, 0.0)
-
-    def _status(self, name: str) -> float:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return float(next(line.split()[1] for line in lines if line.startswith(name))) * 1024
+def _memory(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith(name))) * 1024
 
 
 # ---- the parameters of an estimator as text, which identifies rows of results
@@ -278,24 +263,15 @@ def _as_code(value: Any) -> str:
     """A parameter as text that depends only on its value, not on its memory address."""
     if isinstance(value, BaseEstimator):
         return f"{type(value).__name__}({settings_of(value)})"
-    if isinstance(value, np.random.Generator):
-        return f"Generator({_digest(_as_code(value.bit_generator.state).encode())})"
-    if isinstance(value, np.random.RandomState):
-        return f"RandomState({_digest(_as_code(value.get_state(legacy=False)).encode())})"
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        return f"array({value.dtype}, {value.shape}, {_digest(value.tobytes())})"
-    if isinstance(value, np.bool_ | np.int64 | np.float64 | np.str_):
+    if isinstance(value, np.random.Generator | np.random.RandomState | np.ndarray):
+        return f"{type(value).__name__}({hashlib.sha256(pickle.dumps(value)).hexdigest()[:16]})"
+    if isinstance(value, np.generic):
         return repr(value.item())
     if type(value) in (list, tuple):
-        inside = ", ".join(map(_as_code, value))
-        return f"[{inside}]" if type(value) is list else f"({inside})"
+        return f"[{', '.join(map(_as_code, value))}]" if type(value) is list else f"({', '.join(map(_as_code, value))})"
     if type(value) is dict:
         return "{" + ", ".join(f"{_as_code(key)}: {_as_code(item)}" for key, item in value.items()) + "}"
     return repr(value)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:16]
 
 
 # ---- rows of results
@@ -307,29 +283,18 @@ class Result:
 
     Attributes
     ----------
-    dataset, task, method, settings
-        What was done: `settings` are the parameters of the method that differ from their defaults.
-    seed
-        The seed of the trial.
+    settings
+        The parameters of the method that differ from their defaults.
     auc, average_precision
-        Area under the ROC curve and average precision on the edges to score. With more than two classes, the mean over the
-        classes, each against the rest.
-    embed_seconds, fit_seconds, predict_seconds
-        Wall-clock time of the three steps, in seconds. Settings that share a fit, as in link prediction, have the same
-        embed_seconds and fit_seconds.
+        On the edges to score; with more than two classes, the mean over the classes, each against the rest.
     alert_precision, alert_recall
-        Precision and recall of the 100 edges with the highest scores for the positive class: if fraud is rare, these are
-        the alerts that a person can check. The positive class is set by `evaluate(positive=...)`; by default it follows
-        the rule of `tdlg.explain.positive.positive_class`.
+        Of the 100 edges with the highest scores for the positive class: the alerts that a person can check.
+    embed_seconds, fit_seconds, predict_seconds
+        Wall-clock time. Settings that share a fit, as in link prediction, have the same embed_seconds and fit_seconds.
     peak_bytes
-        Growth of the process's memory during the trial, in bytes; NaN where the system does not report it.
-    n_train, n_test
-        Number of training edges and of edges to score.
-    version
-        The version of tdlg that measured the row.
-    fingerprint
-        A digest of the edges, their labels, and the split into training edges and edges to score: equal for equal trials.
-        Empty in rows that were measured before there was one.
+        Growth of the process's memory during the trial; NaN where the system does not report it.
+    version, fingerprint
+        The version of tdlg that measured the row, and a digest of the edges, labels and split; empty in old rows.
     """
 
     dataset: str
@@ -360,23 +325,9 @@ COLUMNS = {field.name: {"str": str, "int": int, "float": float}[str(field.type)]
 
 
 def read_results(path: str | os.PathLike[str]) -> pl.DataFrame:
-    """Read the rows that `evaluate` appended to a file.
-
-    Parameters
-    ----------
-    path
-        The csv file. An incomplete last line is ignored.
-
-    Returns
-    -------
-    polars.DataFrame
-        See `Result` for the columns.
-    """
+    """The rows that `evaluate` appended to a csv file, see `Result`; an incomplete last line is ignored."""
     if not Path(path).exists():
-        raise ReadError(
-            f"There is no file {str(path)!r}.",
-            "Give the path that `evaluate(..., path=...)` wrote to.",
-        )
+        raise ReadError(f"There is no file {str(path)!r}.", "Give the path that `evaluate(..., path=...)` wrote to.")
     return _as_frame(read_rows(Path(path)))
 
 
@@ -393,20 +344,8 @@ def summarise(
 ) -> pl.DataFrame:
     """Compute means over trials, with the half width of their 95 % confidence interval (Student's t).
 
-    Parameters
-    ----------
-    rows
-        Rows as returned by `evaluate` or `read_results`.
-    by
-        The columns to group by.
-    metric
-        The column to average; "auc" by default.
-
-    Returns
-    -------
-    polars.DataFrame
-        The groups in order of appearance, with `mean`, `half_width` (NaN for a single trial), `trials`, and the mean
-        `seconds` of all three steps.
+    The result has the groups of the rows of `evaluate` in the order of appearance, with the `mean` of the metric, its
+    `half_width` (NaN for a single trial), `trials`, and the mean `seconds` of all three steps.
 
     Examples
     --------
@@ -470,25 +409,19 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def check_same(path: Any, row: Result, sizes: tuple[int, int], fingerprint: str, any_version: bool) -> None:
     """Refuse a row of the file that has the names of the trial, but is of another experiment, or of another version."""
-    what = f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that"
-    if (row.n_train, row.n_test) != sizes:
-        raise ParameterError(
-            f"{what} learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {sizes[0]:,} and {sizes[1]:,} as "
-            "here.",
-            "Give these edges another dataset= name, or pass another path=.",
-            parameter="path",
-        )
-    if row.fingerprint not in ("", fingerprint):
-        raise ParameterError(
-            f"{what} was measured on other edges, labels or splits, or for another positive class.",
-            "Give these edges another dataset= name, or pass another path=.",
-            parameter="path",
-        )
-    if not any_version and (row.version != __version__ or not row.fingerprint):
-        other = f"tdlg {row.version} measured; this is tdlg {__version__}"
-        why = other if row.version != __version__ else "does not say which edges it was measured on"
-        raise ParameterError(
-            f"{what} {why}. Give another path.",
-            "Or pass any_version=True to accept rows of other versions.",
-            parameter="path",
-        )
+    scored = f"learnt from {row.n_train:,} edges and scored {row.n_test:,}, not {sizes[0]:,} and {sizes[1]:,} as here."
+    positive = "was measured on other edges, labels or splits, or for another positive class."
+    versions = f"tdlg {row.version} measured; this is tdlg {__version__}."
+    other = "Give these edges another dataset= name, or pass another path=."
+    anyway = "Give another path. Or pass any_version=True to accept rows of other versions."
+    for is_refused, why, way_out in (
+        ((row.n_train, row.n_test) != sizes, scored, other),
+        (row.fingerprint not in ("", fingerprint), positive, other),
+        (not any_version and row.version != __version__, versions, anyway),
+        (not any_version and not row.fingerprint, "does not say which edges it was measured on.", anyway),
+    ):
+        if is_refused:
+            what = (
+                f"The file {str(path)!r} has a row for {row.dataset!r}, {row.task}, {row.method}, seed {row.seed} that"
+            )
+            raise ParameterError(f"{what} {why}", way_out, parameter="path")

@@ -18,18 +18,6 @@ from tdlg.sampling.index import concatenate_edges
 from tdlg.sampling.negatives import historical_edges, inductive_edges, shuffled_edges, time_kept_edges
 from tdlg.tables.times import as_times
 
-__all__ = [
-    "EdgeClassification",
-    "ForecastClassification",
-    "LinkPrediction",
-    "Period",
-    "Periods",
-    "Task",
-    "TimeOrderedSplit",
-    "Trial",
-    "periods_from",
-]
-
 Positions = NDArray[np.int64]
 Negatives = Literal["shuffled", "time-kept", "historical", "inductive"]
 
@@ -48,34 +36,17 @@ _NEGATIVES: dict[str, Callable[[TemporalEdges, TemporalEdges, Any], TemporalEdge
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One random split of a task: a method sees `edges[columns]` and the labels of `train`, and scores the tests.
+    """One split of a task: a method sees `edges[columns]` and the labels of `train`, and scores the `tests`.
 
-    Attributes
-    ----------
-    edges
-        All edges of the trial, without labels.
-    y
-        Their labels; a method sees only the labels of `train`.
-    columns
-        Positions of the edges that the method may see in fit, including the training edges.
-    train
-        Positions of the edges whose labels the method may see.
-    tests
-        Positions of the edges to score, by the name of the setting.
-    reveals
-        Whether the labels of the edges to score become known over time and may be used for strictly later edges.
-    label_time
-        When each label became known; None if at the time of its edge. If `reveals`, labels count from then on.
-    pending
-        Positions of further edges that are passed along with the edges to score if `reveals`: above all earlier edges whose
-        labels are not known yet at the cut, and become known later.
+    If `reveals`, labels become known over time, at their `label_time` or the time of their edge, and count for strictly
+    later edges; those of the `pending` edges too, above all of earlier edges whose labels are not known yet at the cut.
     """
 
-    edges: TemporalEdges
-    y: NDArray[Any]
-    columns: Positions
+    edges: TemporalEdges  # all of the trial, without labels
+    y: NDArray[Any]  # their labels
+    columns: Positions  # of the edges that fit may see, those of `train` included
     train: Positions
-    tests: Mapping[str, Positions]
+    tests: Mapping[str, Positions]  # by the name of the setting
     reveals: bool = False
     label_time: NDArray[Any] | None = None
     pending: Positions = field(default_factory=lambda: np.empty(0, np.int64))
@@ -100,11 +71,10 @@ class Trial:
         """Split the edges to score by time into one trial per stretch, which may learn from all labels known before it."""
         ticks, later = self.edges.ticks, np.concatenate([self.pending, test])
         known_at = self.labelled(later).known_at
-        cuts = np.unique(ticks[test][np.argsort(ticks[test])][np.arange(n_blocks) * len(test) // n_blocks])
+        cuts = np.unique(np.sort(ticks[test])[np.arange(n_blocks) * len(test) // n_blocks])
         trials = []
         for number, start in enumerate(cuts):
-            stop = cuts[number + 1] if number + 1 < len(cuts) else None
-            inside = test[(ticks[test] >= start) & (True if stop is None else ticks[test] < stop)]
+            inside = test[np.searchsorted(cuts, ticks[test], "right") == number + 1]
             before = np.concatenate([self.train, later[known_at[later] < start]])
             seen = np.flatnonzero(ticks <= ticks[inside].max())
             trials.append(Trial(self.edges, self.y, seen, before, {"": inside}, label_time=self.label_time))
@@ -126,9 +96,9 @@ class Task(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EdgeClassification:
-    """Predict the labels of a random part of the edges from the labels of the others; all edges are visible.
+    """The paper's edge classification: predict the labels of random edges from the labels of the others; all are visible.
 
-    This is the paper's edge classification. Edges without a label are visible, but are neither trained on nor scored.
+    Edges without a label are visible, but are neither trained on nor scored.
 
     Parameters
     ----------
@@ -151,8 +121,7 @@ class EdgeClassification:
     name = "edge classification"
 
     def __post_init__(self) -> None:
-        check_number(type(self).__name__, "train_share", self.train_share, below=1)
-        _check_labelled(self.edges, type(self).__name__)
+        _check(self)
 
     def draw(self, random_state: Any = None) -> Trial:
         """Split the labelled edges at random, by a seed or generator."""
@@ -200,8 +169,7 @@ class ForecastClassification:
     n_trials = 1
 
     def __post_init__(self) -> None:
-        check_number(type(self).__name__, "train_share", self.train_share, below=1)
-        _check_labelled(self.edges, type(self).__name__)
+        _check(self)
 
     @property
     def name(self) -> str:
@@ -214,22 +182,20 @@ class ForecastClassification:
         cut = np.sort(ticks[labelled])[int(self.train_share * len(labelled))]
         is_known = self.edges.known_at[labelled] < cut
         if not is_known.any():
-            late = self.edges.label_ticks is not None and bool((ticks[labelled] < cut).any())
-            raise EdgesError(
-                "No label became known before the cut: the labels are too late."
-                if late
-                else "No labelled edge is before the cut: too many happened at one time.",
-                "Use `EdgeClassification`.",
-            )
+            why = "No labelled edge is before the cut: too many happened at one time."
+            if self.edges.label_ticks is not None and (ticks[labelled] < cut).any():
+                why = "No label became known before the cut: the labels are too late."
+            raise EdgesError(why, "Use `EdgeClassification`.")
+        is_later = ticks[labelled] >= cut
         return Trial(
             self.edges.with_label(None),
             _labels(self.edges),
             np.arange(len(self.edges)),
             labelled[is_known],
-            {self.name: labelled[ticks[labelled] >= cut]},
+            {self.name: labelled[is_later]},
             self.stream,
             self.edges.label_time,
-            labelled[~is_known & (ticks[labelled] < cut)],
+            labelled[~is_known & ~is_later],
         )
 
 
@@ -237,9 +203,9 @@ class ForecastClassification:
 class LinkPrediction:
     """Distinguish edges that happened from negative edges, during the time of the training edges and after it.
 
-    The paper's two settings share their training edges, a random part of the edges in the early intervals. "interpolative"
+    The training edges are a random part of the edges in the early intervals, and only they are visible. "interpolative"
     (temporal link outlier detection) scores the other early edges, "extrapolative" (temporal link prediction) all edges in
-    the last interval. Only training edges are visible. There is one negative per edge, labelled 0.
+    the last interval. There is one negative per edge, labelled 0.
 
     Parameters
     ----------
@@ -317,8 +283,8 @@ class Periods:
     """Go through time as in production: each trial is a period, predicted from what was known at its start.
 
     A method is fitted on the edges before the period and the labels known by then. Labels that become known during the
-    period count from then on; those that become known after it count for nothing in it. A period without labelled edges,
-    or before which labels of two classes were not known, is left out.
+    period count from then on. A period without labelled edges, or before which labels of two classes were not known, is
+    left out.
 
     Parameters
     ----------
@@ -447,15 +413,7 @@ class TimeOrderedSplit:
         self.n_splits = n_splits
 
     def split(self, X: TemporalEdges, y: Any = None, groups: Any = None) -> Iterator[tuple[Positions, Positions]]:
-        """The positions to train on and to score, one pair per fold.
-
-        Parameters
-        ----------
-        X
-            Edges with labels; with a `label_time` or `label_delay`, if labels become known late.
-        y, groups
-            Ignored: the labels are those of the edges.
-        """
+        """The positions to train on and to score, one pair per fold; y is ignored: the labels are those of the edges."""
         labelled = np.flatnonzero(X.labelled)
         if len(labelled) <= self.n_splits:
             raise EdgesError(
@@ -465,7 +423,7 @@ class TimeOrderedSplit:
         ticks, known_at = X.ticks[labelled], X.known_at[labelled]
         cuts = np.sort(ticks)[np.arange(1, self.n_splits + 1) * len(labelled) // (self.n_splits + 1)]
         for k, cut in enumerate(cuts):
-            is_test = (ticks >= cut) & (ticks < cuts[k + 1] if k + 1 < len(cuts) else True)
+            is_test = np.searchsorted(cuts, ticks, "right") == k + 1
             is_train = (ticks < cut) & (known_at < cut)
             if not is_train.any() or not is_test.any():
                 missing = "score" if is_train.any() else "learn from"
@@ -496,10 +454,12 @@ def _labels(edges: TemporalEdges) -> NDArray[Any]:
     return label
 
 
-def _check_labelled(edges: TemporalEdges, task: str) -> None:
+def _check(task: EdgeClassification | ForecastClassification) -> None:
+    check_number(type(task).__name__, "train_share", task.train_share, below=1)
+    edges = task.edges
     known = np.unique(_labels(edges)[edges.labelled].astype(str)) if edges.label is not None else np.empty(0)
     if len(known) < 2:
         raise EdgesError(
-            f"{task} needs at least two different labels. Got {len(known)} instead.",
+            f"{type(task).__name__} needs at least two different labels. Got {len(known)} instead.",
             "Pass them with the edges: `TemporalEdges(..., label=...)` or `read_edges(..., label=...)`.",
         )

@@ -333,7 +333,7 @@ def _quality(subject: Subject, judged: Judged) -> Values:
         "verdict": _verdict(judged),
         "too_high": _how_far_off(judged),
         "by_class": _by_class(subject, judged),
-        "roc": [_points(ranking.roc.x, ranking.roc.y) for ranking in rankings.values()],
+        "roc": [_points(*ranking.roc) for ranking in rankings.values()],
         "precision_recall": [_precision(ranking) for ranking in rankings.values()],
         "calibration": [
             {"probability": mean, "share": rate, "low": low, "high": high, "n": n}
@@ -387,7 +387,7 @@ def _points(x: Floats, y: Floats) -> list[list[float]]:
 
 def _precision(ranking: Ranking) -> list[list[float]]:
     """The curve at places evenly spread over recall, its first among them."""
-    x, y = ranking.precision_recall.x, ranking.precision_recall.y
+    x, y = ranking.precision_recall
     if len(x) > MOST_POINTS:
         keep = np.unique(np.searchsorted(x, np.linspace(0, 1, 200)).clip(0, len(x) - 1))
         x, y = x[keep], y[keep]
