@@ -75,7 +75,7 @@ def seconds(work):
 
 def graph_feature_seconds(edges):
     """Median CPU seconds of a batch of snapml's columns of one window of 30 days, scored by the same kind of trees."""
-    from tdlg_paper.graph_features import graph_preprocessor, graph_table
+    from tdlg_paper.handbook import graph_preprocessor, graph_table
 
     half, table, preprocessor = len(edges) // 2, graph_table(edges), graph_preprocessor(30 * 86_400)
     batches = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half - 20_000, half, BATCH)]

@@ -16,8 +16,6 @@ from tdlg.exceptions import ParameterError
 from tdlg.linegraph.decay import Decay
 from tdlg_paper.blocks import TemporalBlockModel
 
-__all__ = ["BlockValues", "expected_line_graph", "expected_node_embeddings", "mean_decay", "shares_of_degree"]
-
 Floats = NDArray[np.float64]
 
 FAR = 50.0  # exp(-50) is negligible compared with 1

@@ -20,12 +20,10 @@ from scipy.sparse import coo_array
 from tdlg.linegraph.decay import Gaussian
 from tdlg.linegraph.operator import LineGraph
 from tdlg_paper.blocks import BlockSample
-from tdlg_paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
 from tdlg_paper.published import Estimate, paper_auc
+from tdlg_paper.recipes import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
 from tdlg_paper.results import NO_DATA, Results
 from tdlg_paper.synthetic import BANDWIDTH, embeddings, sample
-
-__all__ = ["FIGURES", "draw_figures", "question_bars"]
 
 Floats = NDArray[np.float64]
 

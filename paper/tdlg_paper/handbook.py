@@ -5,6 +5,7 @@ A method is a function that takes a `Week` and gives one score per test row. `ME
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -19,24 +20,6 @@ from tdlg.edges import TemporalEdges
 from tdlg.models.propagation import PropagationClassifier
 from tdlg.models.training import boosting_settings, fit_trees
 from tdlg.propagate.features import PropagationFeatures
-from tdlg_paper.graph_features import graph_columns
-
-__all__ = [
-    "BY_DAYS",
-    "DAYS",
-    "FOLDS",
-    "METHODS",
-    "OURS",
-    "PANDAS",
-    "Method",
-    "Week",
-    "book_columns",
-    "card_precision",
-    "last_days",
-    "measures",
-    "pandas_columns",
-    "week",
-]
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -52,30 +35,22 @@ WINDOWS = (1, 7, 30)  # days
 WEEKEND = 5  # Saturday, counted from Monday = 0
 NIGHT = 6  # last hour of the night
 CARDS = 100  # customers that are looked at per day
+BATCH = 128  # payments that are given at once, since the preprocessor sees the whole batch of a payment
+OFF = ("degree", "scatter-gather", "temp-cycle", "lc-cycle")  # which say nothing in a network of two kinds of nodes
 
 
 @dataclass(frozen=True)
 class Week:
-    """One fold as a method sees it.
+    """One fold as a method sees it: payments up to the end of the test days, by time; without the labels of these days.
 
-    Attributes
-    ----------
-    edges
-        All payments, or those of the last days, before the end of the test days, sorted by time; the labels of the test
-        days are missing.
-    label_time
-        When each label becomes known: seven days after the payment.
-    start
-        The start of the test days. A model is trained on labels known before; columns of a test row may use labels that
-        become known before that row.
-    test
-        Positions of the rows to score.
+    A model is trained on labels known at the start of the test days; columns of a test row may use labels that become known
+    before that row.
     """
 
     edges: TemporalEdges
-    label_time: Times
-    start: np.datetime64
-    test: Positions
+    label_time: Times  # when each label becomes known: seven days after the payment
+    start: np.datetime64  # of the test days
+    test: Positions  # of the rows to score
 
     def known(self, days: int | None = None) -> Positions:
         """Positions of the payments whose label is known at the start, by default all, or of the last `days` days."""
@@ -86,24 +61,13 @@ class Week:
 
 @dataclass(frozen=True)
 class Method:
-    """A method of the comparison.
+    """A method of the comparison."""
 
-    Attributes
-    ----------
-    score
-        Gives one score per test row, higher for frauds, and the CPU seconds of making the columns (NaN if unknown).
-    choices
-        What was chosen by looking at this data set.
-    needs
-        A package that must be installed, if any.
-    folds
-        The folds to run, by default all.
-    """
-
-    score: Callable[[Week], tuple[Floats, float]]
-    choices: str
-    needs: str | None = None
-    folds: tuple[int, ...] = tuple(FOLDS)
+    score: Callable[
+        [Week], tuple[Floats, float]
+    ]  # of test rows, and the CPU seconds of making the columns, NaN if unknown
+    choices: str  # what was chosen by looking at this data set
+    needs: str | None = None  # a package that must be installed
 
     @property
     def is_possible(self) -> bool:
@@ -258,42 +222,71 @@ class _Windows:
         return np.searchsorted(self.moments, self.base + ago, side="right")
 
 
+# ---- the columns of snapml's GraphFeaturePreprocessor
+
+
+def graph_columns(edges: TemporalEdges) -> NDArray[np.float64]:
+    """Statistics of the amounts, times and neighbours of both ends, and fans, in windows of 1, 7 and 30 days."""
+    table = graph_table(edges)
+    batches = [np.ascontiguousarray(table[first : first + BATCH]) for first in range(0, len(table), BATCH)]
+    windows = []
+    for days in WINDOWS:
+        preprocessor = graph_preprocessor(days * 86_400)
+        windows.append(np.vstack([preprocessor.transform(batch)[:, 4:] for batch in batches]))
+    return np.hstack(windows)
+
+
+def graph_table(edges: TemporalEdges) -> NDArray[np.float64]:
+    """Payments as the preprocessor takes them: number, source, destination, seconds and amount."""
+    time = edges.time.astype("datetime64[s]").astype(float)
+    ends = edges.src_code, edges.dst_code + (edges.n_src_nodes or 0)
+    amount: NDArray[Any] = np.asarray(edges.features, float)[:, edges.feature_names.index("amount")]
+    return np.column_stack([np.arange(len(edges)), *ends, time - time[0], amount]).astype(float)
+
+
+def graph_preprocessor(seconds: int) -> Any:
+    """The preprocessor with one window of this many seconds, on one thread."""
+    with warnings.catch_warnings():  # it warns of a newer numpy
+        warnings.simplefilter("ignore")
+        from snapml import GraphFeaturePreprocessor
+
+        preprocessor = GraphFeaturePreprocessor()
+    windows = dict.fromkeys(("time_window", "vertex_stats_tw", "fan_tw"), seconds)
+    settings = {**preprocessor.get_params(), **dict.fromkeys(OFF, False), **windows}
+    preprocessor.set_params({**settings, "vertex_stats_cols": [3, 4], "num_threads": 1})
+    return preprocessor
+
+
 # ---- methods
 
 
 def on_columns(
-    days: int | None, learner: Callable[[int], Any], *makers: Columns
+    days: int | None, learner: Callable[[Floats, NDArray[Any]], Any], *makers: Columns
 ) -> Callable[[Week], tuple[Floats, float]]:
-    """Columns of the last days before the delay, under a learner that is made for a number of rows."""
+    """Columns of the last days before the delay, under a learner."""
 
     def score(week: Week) -> tuple[Floats, float]:
         clock = process_time()
         columns = np.hstack([make(week.edges) for make in makers])
         seconds = process_time() - clock
         rows = week.known(days)
-        model = learner(len(rows)).fit(columns[rows], np.asarray(week.edges.label)[rows].astype(int))
+        model = learner(columns[rows], np.asarray(week.edges.label)[rows].astype(int))
         return model.predict_proba(columns[week.test])[:, 1], seconds
 
     return score
 
 
-class our_boosting:  # noqa: N801 (a learner, beside `lightgbm`)
+def our_boosting(columns: Floats, target: NDArray[Any]) -> Any:
     """The boosted trees of `PropagationClassifier`, with its bins."""
-
-    def __init__(self, n_rows: int) -> None:
-        """The number of rows sets the trees."""
-
-    def fit(self, columns: Floats, target: NDArray[Any]) -> Any:
-        """A fitted classifier of scikit-learn."""
-        return fit_trees(columns, target, 0)
+    return fit_trees(columns, target, 0)
 
 
-def lightgbm(n_rows: int) -> Any:
+def lightgbm(columns: Floats, target: NDArray[Any]) -> Any:
     """LightGBM with the same number, size and regularisation of the trees as `our_boosting`."""
     from lightgbm import LGBMClassifier
 
-    ours = boosting_settings(n_rows)
-    return LGBMClassifier(
+    ours = boosting_settings(len(columns))
+    model = LGBMClassifier(
         n_estimators=ours["max_iter"],
         learning_rate=ours["learning_rate"],
         num_leaves=ours["max_leaf_nodes"],
@@ -303,11 +296,14 @@ def lightgbm(n_rows: int) -> Any:
         random_state=0,
         verbose=-1,
     )
+    return model.fit(columns, target)
 
 
 def stream(week: Week) -> tuple[Floats, float]:
     """`PropagationClassifier` as a stream: all labels known at the start train it, later ones count when they come."""
-    return _streamed(week), _column_seconds(week)
+    score, clock = _streamed(week), process_time()
+    PropagationFeatures(past_only=True).fit(week.edges).transform(week.edges)
+    return score, process_time() - clock
 
 
 def _streamed(week: Week) -> Floats:
@@ -315,13 +311,6 @@ def _streamed(week: Week) -> Floats:
     model = PropagationClassifier(calendar=True, random_state=0)
     model.fit(week.edges[rows], label_delay=f"{DELAY}d")
     return np.asarray(model.predict_proba(week.edges[later])[:, 1])[week.test - later[0]]
-
-
-def _column_seconds(week: Week) -> float:
-    """CPU seconds of the columns of all payments alone."""
-    clock = process_time()
-    PropagationFeatures(past_only=True).fit(week.edges).transform(week.edges)
-    return process_time() - clock
 
 
 PANDAS = "columns in pandas"

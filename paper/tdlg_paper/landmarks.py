@@ -22,8 +22,6 @@ from tdlg.estimator import EdgesEstimator
 from tdlg.linegraph.decay import Decay
 from tdlg.linegraph.operator import LineGraph
 
-__all__ = ["SAMPLINGS", "LandmarkFeatures", "Sampling", "effective_resistances"]
-
 Array = NDArray[np.float64]
 Sampling = Literal["uniform", "degree", "resistance"]
 SAMPLINGS: tuple[Sampling, ...] = ("uniform", "degree", "resistance")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
@@ -13,15 +15,10 @@ from tdlg.edges import TemporalEdges
 from tdlg.judge.methods import make_method
 from tdlg.judge.run import evaluate, read_results, summarise
 from tdlg.judge.trials import EdgeClassification, ForecastClassification, Task
-from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, trial_seconds, within_budget
+from tdlg_paper.budget import EPOCHS, TRIAL_SECONDS, as_measured, in_epochs, within_budget
 from tdlg_paper.figures import question_bars
-from tdlg_paper.lineup import LINEUP, Entry
-from tdlg_paper.tables import NOT_RUN, table, write_sections
-
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["leakage_table", "main", "run_leakage"]
+from tdlg_paper.recipes import LINEUP, Entry
+from tdlg_paper.tables import NOT_RUN, PAGE, table, write_sections
 
 DATASETS = ("bitcoinalpha", "bitcoinotc", "escorts", "wikielect")
 METHODS = ("tdlg", "label-rates", "propagation")
@@ -40,25 +37,26 @@ QUESTIONS = {
 }
 
 
-def run_leakage(
-    path: Path, callback: Callable[[str], None] | None = None, seconds: float = TRIAL_SECONDS
-) -> pl.DataFrame:
+def run_leakage(path: Path, seconds: float = TRIAL_SECONDS) -> pl.DataFrame:
     """Run what is not in the file yet; escorts as the bipartite network that it is."""
-    tell = callback or (lambda step: None)
     edges = {name: load_dataset(name, bipartite=name == "escorts" or None) for name in DATASETS if is_available(name)}
     for dataset in edges:
         for name, (make_task, trials) in TASKS.items():
             for method in METHODS:
-                tell(f"{dataset}, {name}, {method}")
+                _tell(f"{dataset}, {name}, {method}")
                 evaluate(method, make_task(edges[dataset]), trials, dataset=dataset, path=path, any_version=True)
-    for entry in sorted(COMPARED, key=lambda entry: trial_seconds(entry.key, 1)):
+    for entry in COMPARED:
         for dataset in edges:
-            tell(f"{dataset}, forecast, {entry.key}")
+            _tell(f"{dataset}, forecast, {entry.key}")
             try:
                 _run_compared(entry, dataset, ForecastClassification(edges[dataset]), path, seconds)
             except ImportError as error:
-                tell(f"{entry.key}: not run ({error})")
+                _tell(f"{entry.key}: not run ({error})")
     return read_results(path)
+
+
+def _tell(step: str) -> None:
+    print(step, file=sys.stderr, flush=True)
 
 
 def _run_compared(entry: Entry, dataset: str, task: Task, path: Path, seconds: float) -> None:
@@ -93,8 +91,10 @@ def _shown(cell: dict[str, Any]) -> str:
     return f"{100 * cell['mean']:.1f}" + (f" ({in_epochs(int(epochs[1]))})" if epochs else "")
 
 
-def main(folder: Path, page: Path, seconds: float = TRIAL_SECONDS) -> None:
+def main(given: Any) -> None:
     """Measure what is missing, write the table into the page, and draw the picture beside it."""
-    rows = run_leakage(folder / "leakage.csv", lambda step: print(step, file=sys.stderr, flush=True), seconds)
+    page = PAGE.with_name("evaluate.md") if given.page == PAGE else given.page
+    rows = run_leakage(given.folder / "leakage.csv", 60 * given.minutes)
     write_sections(page, {"leakage": leakage_table(rows)})
+    (page.parent / "images").mkdir(exist_ok=True)
     question_bars(summarise(rows), QUESTIONS, SHOWN).savefig(page.parent / "images" / "questions.png", dpi=130)

@@ -12,17 +12,12 @@ from time import perf_counter, process_time
 
 from tdlg import __version__
 
-__all__ = ["QUIET", "Session", "Watch"]
-
 QUIET = 0.1  # largest share of the cores that other processes may have taken for measured seconds to count as fair
 
 
 @dataclass(frozen=True)
 class Session:
-    """One run of a recipe that added rows: on which machine, with which versions, beside how much other work.
-
-    `others` is the share of the machine's cores that other processes took meanwhile; empty if the system does not report it.
-    """
+    """One run of a recipe that added rows; `others` is the share of the cores that other processes took, if known."""
 
     recipe: str
     started: str
@@ -56,34 +51,32 @@ class Watch:
 
     def __init__(self, recipe: str) -> None:
         self._clock, self._own, self._all = perf_counter(), _own_seconds(), _busy_seconds()
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
         self._session = Session(
-            recipe=recipe,
-            started=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
-            rows="0",
-            others="",
-            processor=_processor(),
-            cores=str(os.cpu_count() or 1),
-            threads=os.environ.get("TDLG_NUM_THREADS", "all"),
-            memory_gib=_memory_gib(),
-            system=f"{platform.system()} {platform.machine()}",
-            python=platform.python_version(),
-            numpy=version("numpy"),
-            scipy=version("scipy"),
-            sklearn=version("scikit-learn"),
-            numba=version("numba"),
-            tdlg=__version__,
+            recipe,
+            datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            "0",
+            "",
+            _processor(),
+            str(os.cpu_count() or 1),
+            os.environ.get("TDLG_NUM_THREADS", "all"),
+            str(round(memory / 2**30)) if memory else "",
+            f"{platform.system()} {platform.machine()}",
+            platform.python_version(),
+            version("numpy"),
+            version("scipy"),
+            version("scikit-learn"),
+            version("numba"),
+            __version__,
         )
 
     def session(self, rows: int) -> Session:
-        """Return the session so far, with the number of rows that it added."""
-        return replace(self._session, rows=str(rows), others=self._others())
-
-    def _others(self) -> str:
-        elapsed, busy = perf_counter() - self._clock, _busy_seconds()
+        """The session so far, with the number of rows that it added."""
+        elapsed, busy, cores = perf_counter() - self._clock, _busy_seconds(), os.cpu_count() or 1
         if self._all is None or busy is None or elapsed <= 0:
-            return ""
-        foreign = (busy - self._all) - (_own_seconds() - self._own)
-        return f"{min(max(foreign / elapsed / (os.cpu_count() or 1), 0.0), 1.0):.2f}"
+            return replace(self._session, rows=str(rows))
+        share = ((busy - self._all) - (_own_seconds() - self._own)) / elapsed / cores
+        return replace(self._session, rows=str(rows), others=f"{min(max(share, 0.0), 1.0):.2f}")
 
 
 def _own_seconds() -> float:
@@ -96,9 +89,9 @@ def _busy_seconds() -> float | None:
     """Seconds that all cores together have worked since the machine started; Linux only."""
     try:
         line = Path("/proc/stat").read_text(encoding="utf-8").partition("\n")[0]
-        user, nice, system, _idle, _wait, irq, softirq, steal = map(int, line.split()[1:9])
-    except (OSError, ValueError):
+    except OSError:
         return None
+    user, nice, system, _idle, _wait, irq, softirq, steal = map(int, line.split()[1:9])
     return (user + nice + system + irq + softirq + steal) / float(os.sysconf("SC_CLK_TCK"))
 
 
@@ -108,11 +101,3 @@ def _processor() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _memory_gib() -> str:
-    try:
-        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return ""
-    return str(round(pages * size / 2**30))

@@ -6,9 +6,9 @@ Each detector has its defaults on all data sets. Rows are kept in results/outlie
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import fmean
 from time import process_time
@@ -26,11 +26,8 @@ from tdlg.io.read import read_edges
 from tdlg.models.bursts import BurstDetector
 from tdlg.models.outliers import EdgeOutlierDetector, MisplacedDetector
 from tdlg.models.surprise import RarityDetector
-from tdlg_paper.rows import keep_row, read_rows
-from tdlg_paper.scans import RATES, SEEDS, slow_scan
-from tdlg_paper.tables import NOT_RUN, table, write_sections
-
-__all__ = ["DETECTORS", "Row", "injected", "main", "outlier_auc"]
+from tdlg_paper.rows import measure
+from tdlg_paper.tables import NOT_RUN, Lines, table, write_sections
 
 DETECTORS: dict[str, Callable[[int], Any]] = {
     "EdgeOutlierDetector()": lambda seed: EdgeOutlierDetector(random_state=seed),
@@ -63,7 +60,13 @@ TRAFFIC = {"darpa": "DARPA", IOT: "IoT-23 34-1", f"{IOT}, features": "with featu
 NETWORKS = ("collegemsg", "bitcoinalpha", "bitcoinotc")
 SHARES = (0.01, 0.05, 0.1)
 
-Lines = list[str]
+RATES = (2, 5, 10)  # addresses an hour
+SEEDS = (0, 1, 2)
+
+_HOSTS, _DAYS, _SERVERS, _ADDRESSES = 500, 6, 3000, 60_000
+_SESSIONS, _LENGTH = 18.0, 6.0  # of a host: sessions a day, connections a session
+_HABITS, _ELSEWHERE = 25, 0.03  # servers of a host, and the share of its connections to others
+_HOUR, _DAY = 3600.0, 86_400.0
 
 
 @dataclass(frozen=True)
@@ -122,49 +125,83 @@ def injected(edges: TemporalEdges, share: float, seed: int) -> TemporalEdges:
     return TemporalEdges(src[by_time], dst[by_time], time[by_time], label=label[by_time])
 
 
-def runs() -> Iterator[tuple[str, str, int, list[str], Callable[[], TemporalEdges]]]:
+def slow_scan(rate: float, seed: int) -> TemporalEdges:
+    """Connections of 500 hosts in six days, labelled 1 where one of them scans.
+
+    A host connects in sessions, by day more than by night, to 25 servers of its own of which some are liked by all, and
+    with one connection in 33 to any other server. After three days one of the hosts, which goes on with what it always did,
+    also tries addresses that are drawn from 60,000, at random times.
+    """
+    rng = np.random.default_rng(seed)
+    busy = rng.lognormal(0.0, 0.7, _HOSTS)
+    n_sessions = rng.poisson(busy / busy.mean() * _SESSIONS * _DAYS)
+    host = np.repeat(np.arange(_HOSTS), n_sessions)
+    start = rng.integers(_DAYS, size=len(host)) * _DAY + (rng.normal(13.5, 4.0, len(host)) % 24) * _HOUR
+    n_connections = rng.geometric(1 / _LENGTH, len(host))
+    session = np.repeat(np.arange(len(host)), n_connections)
+    src = host[session]
+    time = start[session] + rng.exponential(4 * 60, len(session)) * (1 + rng.random(len(session)))
+    liked = 1.0 / np.arange(1, _SERVERS + 1)
+    liked /= liked.sum()
+    habits = np.array([rng.choice(_SERVERS, _HABITS, replace=False, p=liked) for _ in range(_HOSTS)])
+    often = 1.0 / np.arange(1, _HABITS + 1)
+    dst = habits[src, rng.choice(_HABITS, len(src), p=often / often.sum())]
+    elsewhere = rng.random(len(src)) < _ELSEWHERE
+    dst[elsewhere] = rng.choice(_SERVERS, elsewhere.sum(), p=liked)
+
+    scanner = int(np.argsort(busy)[_HOSTS // 2])
+    begin = _DAYS / 2 * _DAY
+    n_tried = rng.poisson(rate * (_DAYS * _DAY - begin) / _HOUR)
+    tried = begin + rng.random(n_tried) * (_DAYS * _DAY - begin)
+    src = np.append(src, np.full(n_tried, scanner))
+    dst = np.append(dst, _SERVERS + rng.integers(_ADDRESSES, size=n_tried))
+    time, label = np.append(time, tried), np.append(np.zeros(len(elsewhere), int), np.ones(n_tried, int))
+    order = np.argsort(time, kind="stable")
+    names = np.array([f"host {k}" for k in range(_HOSTS)])
+    servers = np.array([f"server {k}" for k in range(_SERVERS + _ADDRESSES)])
+    return TemporalEdges(names[src[order]], servers[dst[order]], time[order], label=label[order])
+
+
+def networks() -> Iterator[tuple[str, str, int, list[str], Callable[[], TemporalEdges]]]:
     """What is measured: data set, part, seed, detectors, and the edges."""
     path = Path(os.environ.get(VARIABLE, "")) / f"{IOT}.csv"
     if path.exists():
-        yield IOT, "", 0, OF_TRAFFIC, lambda: read_edges(path, label="label", features=())
-        yield f"{IOT}, features", "", 0, OF_TRAFFIC, lambda: read_edges(path, label="label", features=IOT_FEATURES)
+        for name, features in ((IOT, ()), (f"{IOT}, features", IOT_FEATURES)):
+            yield name, "", 0, OF_TRAFFIC, partial(read_edges, path, label="label", features=features)
     for rate in RATES:
         for seed in SEEDS:
-            yield "slow scan", str(rate), seed, OF_TRAFFIC, lambda rate=rate, seed=seed: slow_scan(rate, seed)  # type: ignore[misc]
+            yield "slow scan", str(rate), seed, OF_TRAFFIC, partial(slow_scan, rate, seed)
     if is_available("darpa"):
-        yield "darpa", "", 0, OF_TRAFFIC, lambda: load_dataset("darpa")
+        yield "darpa", "", 0, OF_TRAFFIC, partial(load_dataset, "darpa")
     for name in filter(is_available, NETWORKS):
         for share in reversed(SHARES):
             for seed in SEEDS:
-                yield (
-                    name,
-                    str(share),
-                    seed,
-                    OF_PAIRS,
-                    lambda name=name, share=share, seed=seed: injected(  # type: ignore[misc]
-                        load_dataset(name), share, seed
-                    ),
-                )
+                yield name, str(share), seed, OF_PAIRS, partial(_injected_into, name, share, seed)
 
 
-def main(folder: Path, page: Path, method: str | None = None, again: bool = False) -> None:
+def _injected_into(name: str, share: float, seed: int) -> TemporalEdges:
+    return injected(load_dataset(name), share, seed)
+
+
+def _runs(method: str) -> Iterator[tuple[tuple[str, str, str, str], Callable[[], Row]]]:
+    for dataset, part, seed, detectors, make in networks():
+        edges = lru_cache(make)  # one network for all its detectors
+        for name in detectors:
+            if method in f"{dataset} {name}":
+                key = dataset, part, str(seed), name
+                yield key, partial(_measured, key, DETECTORS[name](seed), edges)
+
+
+def _measured(key: tuple[str, str, str, str], detector: Any, make: Callable[[], TemporalEdges]) -> Row:
+    edges, clock = make(), process_time()
+    auc = outlier_auc(detector, edges)
+    return Row(*key, f"{auc:.6g}", f"{process_time() - clock:.1f}", __version__)
+
+
+def main(given: Any) -> None:
     """Measure what has no row yet, and write the tables into the page."""
-    path = folder / "outliers.csv"
-    done = set() if again else {row.key for row in read_rows(path, Row)}
-    for dataset, part, seed, methods, make in runs():
-        missing = [
-            name
-            for name in methods
-            if (dataset, part, str(seed), name) not in done and (method or "") in f"{dataset} {name}"
-        ]
-        edges = make() if missing else None
-        for name in missing:
-            print(dataset, part, seed, name, sep=", ", file=sys.stderr, flush=True)
-            clock = process_time()
-            auc = outlier_auc(DETECTORS[name](seed), edges)  # type: ignore[arg-type]
-            seconds = f"{process_time() - clock:.1f}"
-            keep_row(path, Row(dataset, part, str(seed), name, f"{auc:.6g}", seconds, __version__))
-    write_page(read_rows(path, Row), page)
+    rows = measure(given.folder / "outliers.csv", Row, _runs(given.method or ""), given.again)
+    write_page(rows, given.page)
 
 
 def write_page(rows: Sequence[Row], page: Path) -> None:

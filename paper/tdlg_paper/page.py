@@ -10,14 +10,28 @@ from statistics import fmean
 from tdlg_paper.budget import in_epochs
 from tdlg_paper.claims import REFERENCE_CLAIMS, Verdict, verdicts
 from tdlg_paper.figures import draw_figures
-from tdlg_paper.lineup import ABLATED, DATASETS, EDGE, EXTRAPOLATIVE, INTERPOLATIVE, LINEUP, Entry, entries
 from tdlg_paper.machine import QUIET, Session
 from tdlg_paper.published import Estimate, notebook_auc, paper_auc, paper_datasets
-from tdlg_paper.recipes import ABLATION_TRIALS, BANDWIDTHS, DECAYS, NORMALISATIONS, RECIPES, TRIALS, WALK_TRIALS, WALKS
+from tdlg_paper.recipes import (
+    ABLATED,
+    ABLATION_TRIALS,
+    BANDWIDTHS,
+    DATASETS,
+    DECAYS,
+    EDGE,
+    EXTRAPOLATIVE,
+    INTERPOLATIVE,
+    LINEUP,
+    NORMALISATIONS,
+    RECIPES,
+    TRIALS,
+    WALK_TRIALS,
+    WALKS,
+    Entry,
+    entries,
+)
 from tdlg_paper.results import NO_DATA, Results
 from tdlg_paper.tables import NOT_RUN, table, write_sections
-
-__all__ = ["TOLERANCES", "judged", "sections", "write_page"]
 
 IMAGES = Path("images") / "reproduction"
 OUTCOMES = ("held", "not held", "not run", "undecided")
@@ -104,7 +118,7 @@ def is_far(task: str, method: str, ours: Estimate, paper: Estimate) -> bool:
     if tolerance is None:
         widths = [width for width in (ours.half_width, paper.half_width) if not math.isnan(width)]
         return difference > 100 * sum(widths)
-    overlap = ours.low <= paper.high and paper.low <= ours.high
+    overlap = difference <= 100 * (ours.half_width + paper.half_width)
     return difference > tolerance and not (task == EXTRAPOLATIVE and overlap)
 
 
@@ -127,13 +141,13 @@ def _datasets(results: Results) -> Lines:
     for name, printed in paper_datasets().items():
         found = results.datasets.get(name)
         measured = found is not None and results.has_data(name)
-        cells = [f"{int(found[what]):,}" if found and measured else "" for what in printed]
-        equal = measured and found is not None and all(found[what] == str(count) for what, count in printed.items())
-        status = ("equal" if equal else "**differs**") if measured else (NO_DATA if found else NOT_RUN)
-        positive = f"{float(found['positive']):.2f}" if found and measured and found["positive"] else ""
-        pairs = [
-            f"{count:,} / {cell}" if cell else f"{count:,}" for count, cell in zip(printed.values(), cells, strict=True)
-        ]
+        pairs, positive = [f"{count:,}" for count in printed.values()], ""
+        status = NO_DATA if found else NOT_RUN
+        if found and measured:
+            ours = {what: int(found[what]) for what in printed}
+            pairs = [f"{pair} / {count:,}" for pair, count in zip(pairs, ours.values(), strict=True)]
+            positive = f"{float(found['positive']):.2f}" if found["positive"] else ""
+            status = "equal" if ours == printed else "**differs**"
         rows.append((name, *pairs, positive, status))
     head = ("data set", "nodes, paper / ours", "edges, paper / ours", "days, paper / ours", "positive labels, %", "")
     return table(head, rows)
@@ -146,22 +160,17 @@ def _task(results: Results, task: str) -> Lines:
 
 def _apart(results: Results, task: str) -> Lines:
     """Which prior methods are higher here than in the paper, and which are lower, by more than is to be expected."""
-    found: dict[bool, list[str]] = {True: [], False: []}
+    found: dict[str, dict[str, list[str]]] = {"Higher": {}, "Lower": {}}
     for entry in (entry for entry in entries(task) if entry.kind == "prior method"):
-        both = [(name, results.auc(task, entry, name), paper_auc().get((task, entry.name, name))) for name in DATASETS]
-        far = [
-            (name, ours.mean > paper.mean)
-            for name, ours, paper in both
-            if ours and paper and is_far(task, entry.name, ours, paper)
-        ]
-        for higher, texts in found.items():
-            names = [name for name, is_higher in far if is_higher == higher]
-            texts += [f"{entry.name} ({', '.join(names)})"] if names else []
-    texts = [
-        f"{'Higher' if higher else 'Lower'} than in the paper: {', '.join(kept)}."
-        for higher, kept in found.items()
-        if kept
-    ]
+        for name in DATASETS:
+            ours, paper = results.auc(task, entry, name), paper_auc().get((task, entry.name, name))
+            if ours and paper and is_far(task, entry.name, ours, paper):
+                side = "Higher" if ours.mean > paper.mean else "Lower"
+                found[side].setdefault(entry.name, []).append(name)
+    texts = []
+    for side, of_side in found.items():
+        named = ", ".join(f"{method} ({', '.join(names)})" for method, names in of_side.items())
+        texts += [f"{side} than in the paper: {named}."] if named else []
     return ["", " ".join(texts)] if texts else []
 
 
@@ -253,10 +262,8 @@ def _notebook(results: Results) -> Lines:
 
 def _machines(sessions: Sequence[Session]) -> Lines:
     """The machines, and how much of them other processes took."""
-    rows = []
-    for one in sessions:
-        others = f"{100 * float(one.others):.0f} %" if one.others else "unknown"
-        rows.append((one.recipe, one.started, one.rows, others))
+    others = [f"{100 * float(one.others):.0f} %" if one.others else "unknown" for one in sessions]
+    rows = [(one.recipe, one.started, one.rows, share) for one, share in zip(sessions, others, strict=True)]
     machines = [f"- {machine}" for machine in dict.fromkeys(map(_machine, sessions))]
     return [*machines, "", *table(("recipe", "started (UTC)", "rows", "cores taken by others"), rows, left=2)]
 

@@ -1,33 +1,32 @@
 """Payments and bans: what is missing is measured, and the tables beside published figures are written.
 
-Rows are kept in results/payments.csv as they come, those of card payments by the number of days in
-results/handbook-days.csv beside it, so that an interrupted run goes on where it stopped.
+The rows of card payments by the number of days are in results/handbook-days.csv, all others in results/payments.csv.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from time import process_time
-from typing import NamedTuple
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from tdlg import __version__
 from tdlg.datasets.fetch import is_available
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import ParameterError
-from tdlg_paper import bans, handbook
-from tdlg_paper.rows import keep_row, read_rows
-from tdlg_paper.tables import NOT_RUN, table, write_sections
-
-__all__ = ["DATASETS", "Row", "Run", "all_rows", "main", "measure", "write_page"]
+from tdlg.models.propagation import PropagationClassifier
+from tdlg_paper import handbook
+from tdlg_paper.rows import measure, read_rows
+from tdlg_paper.tables import NOT_RUN, Lines, table, write_sections
 
 BY_DAYS = "handbook-days"  # the handbook with the payments of the last days only
 BOOK = (".879", ".687", ".305")  # the book's best AUC, average precision and card precision, each of its own model
@@ -39,8 +38,14 @@ COLUMNS = {
     "snapml's 333 graph features": "snapml's graph features, our boosting, 30 days",
     "the columns of PropagationFeatures": handbook.OURS,
 }
+PastSetting = Literal["forecast", "stream"]
+SETTINGS: tuple[PastSetting, ...] = ("forecast", "stream")  # the settings that never look at later edits
+SEEDS = (0, 1, 2)
+TRAINED, VALIDATED = 0.7, 0.85  # shares of the edits, by time
+DRAWS = 1000
 
-Lines = list[str]
+Floats = NDArray[np.float64]
+Metrics = Callable[[TemporalEdges], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -69,38 +74,24 @@ class Row:
         return self.dataset, self.method, self.part
 
 
-class Run(NamedTuple):
-    """One row to measure: what it is, and a function from the edges to its metrics."""
-
-    dataset: str
-    method: str
-    part: str
-    metrics: Callable[[TemporalEdges], dict[str, float]]
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What is run."""
-        return self.dataset, self.method, self.part
+# ---- what is run on each data set: the method, the part, and a function from the edges to the metrics
 
 
-# ---- what is run on each data set
-
-
-def _handbook_runs() -> Iterator[Run]:
+def _handbook_runs() -> Iterator[tuple[str, str, Metrics]]:
     for name, method in handbook.METHODS.items():
-        for fold in method.folds if method.is_possible else ():
-            yield Run("handbook", name, str(fold), partial(_fold_metrics, method, fold))
+        for fold in handbook.FOLDS if method.is_possible else ():
+            yield name, str(fold), partial(_fold_metrics, method, fold)
     if find_spec("pandas") is not None:
-        yield Run("handbook", handbook.PANDAS, "0", _pandas_seconds)
+        yield handbook.PANDAS, "0", _pandas_seconds
 
 
-def _handbook_days_runs() -> Iterator[Run]:
+def _handbook_days_runs() -> Iterator[tuple[str, str, Metrics]]:
     for days in handbook.DAYS:
         for fold in handbook.FOLDS:
             for name, method in handbook.BY_DAYS.items():
                 if method.is_possible:
-                    metrics = partial(_fold_metrics, method, fold, days=days)
-                    yield Run(BY_DAYS, f"{name}, {handbook.last_days(days)}", str(fold), metrics)
+                    shown = f"{name}, {handbook.last_days(days)}"
+                    yield shown, str(fold), partial(_fold_metrics, method, fold, days=days)
 
 
 def _fold_metrics(
@@ -118,52 +109,65 @@ def _pandas_seconds(edges: TemporalEdges) -> dict[str, float]:
     return {"column_seconds": process_time() - clock}
 
 
-def _bans_runs() -> Iterator[Run]:
-    for setting in bans.SETTINGS:
-        yield Run("wikipedia-bans", f"{setting}, validation", "0", partial(_validation_metrics, setting))
-    for setting in bans.SETTINGS:
-        for seed in bans.SEEDS:
-            yield Run("wikipedia-bans", setting, str(seed), partial(_test_metrics, setting, seed))
+def _bans_runs() -> Iterator[tuple[str, str, Metrics]]:
+    for setting in SETTINGS:
+        yield f"{setting}, validation", "0", partial(ban_metrics, setting, 0, TRAINED, VALIDATED)
+    for setting in SETTINGS:
+        for seed in SEEDS:
+            yield setting, str(seed), partial(ban_metrics, setting, seed, VALIDATED, 1.0)
 
 
-def _validation_metrics(setting: bans.PastSetting, edges: TemporalEdges) -> dict[str, float]:
-    label, score = bans.split_scores(edges, setting, 0, bans.TRAINED, bans.VALIDATED)
-    return {"auc": float(roc_auc_score(label, score))}
+def ban_metrics(setting: PastSetting, seed: int, start: float, stop: float, edges: TemporalEdges) -> dict[str, float]:
+    """The AUC of the edits between two shares of all, by a model of the edits before; at the end with its interval."""
+    label, score = ban_scores(setting, seed, start, stop, edges)
+    found = {"auc": float(roc_auc_score(label, score))}
+    return found if stop < 1 else found | dict(zip(("low", "high"), bootstrap_interval(label, score), strict=True))
 
 
-def _test_metrics(setting: bans.PastSetting, seed: int, edges: TemporalEdges) -> dict[str, float]:
-    label, score = bans.split_scores(edges, setting, seed)
-    low, high = bans.bootstrap_interval(label, score)
-    return {"auc": float(roc_auc_score(label, score)), "low": low, "high": high}
+def ban_scores(
+    setting: PastSetting, seed: int, start: float, stop: float, edges: TemporalEdges
+) -> tuple[NDArray[Any], Floats]:
+    """Labels and scores of the edits between two shares of all, from a model fitted on the edits before."""
+    first, last = int(start * len(edges)), int(stop * len(edges))
+    model = PropagationClassifier(setting=setting, random_state=seed).fit(edges[:first])
+    return np.asarray(edges.label)[first:last], model.predict_proba(edges[first:last])[:, 1]
 
 
-DATASETS: dict[str, Callable[[], Iterator[Run]]] = {
+def bootstrap_interval(label: NDArray[Any], score: Floats) -> tuple[float, float]:
+    """A 95 % interval of the AUC over samples of the test rows with replacement."""
+    rng = np.random.default_rng(0)
+    samples = (rng.integers(0, len(label), len(label)) for _ in range(DRAWS))
+    aucs = [roc_auc_score(label[rows], score[rows]) for rows in samples if 0 < label[rows].sum() < len(rows)]
+    low, high = np.percentile(aucs, [2.5, 97.5])
+    return float(low), float(high)
+
+
+DATASETS: dict[str, Callable[[], Iterator[tuple[str, str, Metrics]]]] = {
     "handbook": _handbook_runs,
     BY_DAYS: _handbook_days_runs,
     "wikipedia-bans": _bans_runs,
 }
 
 
-# ---- running
-
-
-def measure(dataset: str, path: Path, method: str | None = None, again: bool = False) -> None:
-    """Measure the runs of a data set that have no row yet."""
-    done = set() if again else {row.key for row in read_rows(path, Row)}
-    runs = [run for run in DATASETS[dataset]() if run.key not in done and (method or "") in run.method]
-    if not runs:
-        return
-    edges = load_dataset(_file(dataset), dates=_file(dataset) == "handbook")
-    for run in runs:
-        print(*run.key, sep=", ", file=sys.stderr, flush=True)
-        clock = process_time()
-        try:
-            metrics = run.metrics(edges)
-        except ParameterError as error:  # a method that this version of the package does not have
-            print(f"not run: {error}", file=sys.stderr)
+def main(given: Any) -> None:
+    """Measure what is missing of some data sets, by default all, and write the tables into the page."""
+    for name in given.parts or DATASETS:
+        if not is_available(_file(name)):
+            print(f"{name}: not run, its file is not on this machine", file=sys.stderr)
             continue
-        measured = {name: f"{value:.6g}" for name, value in metrics.items()}
-        keep_row(path, Row(*run.key, **measured, seconds=f"{process_time() - clock:.1f}", tdlg=__version__))
+        runs = [
+            ((name, method, part), partial(_measured, (name, method, part), metrics))
+            for method, part, metrics in DATASETS[name]()
+            if (given.method or "") in method
+        ]
+        measure(given.folder / f"{BY_DAYS if name == BY_DAYS else 'payments'}.csv", Row, runs, given.again)
+    write_page(all_rows(given.folder), given.page)
+
+
+def _measured(key: tuple[str, str, str], metrics: Metrics) -> Row:
+    edges, clock = _edges(_file(key[0])), process_time()
+    found = {name: f"{value:.6g}" for name, value in metrics(edges).items()}
+    return Row(*key, **found, seconds=f"{process_time() - clock:.1f}", tdlg=__version__)
 
 
 def all_rows(folder: Path) -> list[Row]:
@@ -171,19 +175,14 @@ def all_rows(folder: Path) -> list[Row]:
     return [row for name in ("payments", BY_DAYS) for row in read_rows(folder / f"{name}.csv", Row)]
 
 
-def main(folder: Path, page: Path, names: Sequence[str] = (), method: str | None = None, again: bool = False) -> None:
-    """Measure what is missing of some data sets, by default all, and write the tables into the page."""
-    for name in names or DATASETS:
-        if is_available(_file(name)):
-            measure(name, folder / f"{BY_DAYS if name == BY_DAYS else 'payments'}.csv", method, again)
-        else:
-            print(f"{name}: not run, its file is not on this machine", file=sys.stderr)
-    write_page(all_rows(folder), page)
-
-
 def _file(dataset: str) -> str:
     """The data set whose file is read."""
     return "handbook" if dataset == BY_DAYS else dataset
+
+
+@lru_cache(maxsize=1)
+def _edges(file: str) -> TemporalEdges:
+    return load_dataset(file, dates=file == "handbook")
 
 
 # ---- tables
@@ -191,66 +190,61 @@ def _file(dataset: str) -> str:
 
 def write_page(rows: Sequence[Row], page: Path) -> None:
     """Write the tables into a page. What has no row is shown as not run."""
-    names = {
-        "handbook": _handbook,
-        "handbook-days": _by_days,
-        "column-seconds": _columns,
-        "bans": _bans,
-    }
-    write_sections(page, {name: lines(rows) for name, lines in names.items()})
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.dataset, row.method), []).append(row)
+    names = {"handbook": _handbook, BY_DAYS: _by_days, "column-seconds": _columns, "bans": _bans}
+    write_sections(page, {name: lines(found) for name, lines in names.items()})
 
 
-def _handbook(rows: Sequence[Row]) -> Lines:
+Found = Mapping[tuple[str, str], Sequence[Row]]
+
+
+def _handbook(found: Found) -> Lines:
     best = "the book's best per metric (XGBoost, balanced bagging), published"
     lines: list[tuple[str, ...]] = [(best, *BOOK, "", "by the book: parameters")]
     for name, method in handbook.METHODS.items():
-        found = _of(rows, "handbook", name)
-        folds = f"{len(found)} of {len(handbook.FOLDS)}" if found else ""
-        lines.append((name, *_means(found), folds, method.choices))
+        rows = found.get(("handbook", name), ())
+        lines.append((name, *_means(rows), f"{len(rows)} of {len(handbook.FOLDS)}" if rows else "", method.choices))
     return table(("method", *METRICS.values(), "folds", "chosen on this data set"), lines)
 
 
-def _by_days(rows: Sequence[Row]) -> Lines:
+def _by_days(found: Found) -> Lines:
     lines = []
-    for days in handbook.DAYS:
+    for days in map(handbook.last_days, handbook.DAYS):
         for name in handbook.BY_DAYS:
-            found = _of(rows, "handbook-days", f"{name}, {handbook.last_days(days)}")
-            folds = (_mean([row.average_precision]) for row in sorted(found, key=lambda row: row.part))
-            lines.append((handbook.last_days(days), name, *_means(found), ", ".join(folds)))
+            rows = sorted(found.get((BY_DAYS, f"{name}, {days}"), ()), key=lambda row: row.part)
+            lines.append((days, name, *_means(rows), ", ".join(_mean([row.average_precision]) for row in rows)))
     return table(("payments of", "method", *METRICS.values(), "average precision by fold"), lines, left=2)
 
 
-def _columns(rows: Sequence[Row]) -> Lines:
+def _columns(found: Found) -> Lines:
     lines = []
     for shown, name in COLUMNS.items():
-        found = [row.column_seconds for row in _of(rows, "handbook", name) if row.part == "0"]
-        lines.append((shown, f"{float(found[0]):.1f}" if found else NOT_RUN))
+        seconds = [row.column_seconds for row in found.get(("handbook", name), ()) if row.part == "0"]
+        lines.append((shown, f"{float(seconds[0]):.1f}" if seconds else NOT_RUN))
     return table(("columns", "CPU seconds"), lines)
 
 
-def _bans(rows: Sequence[Row]) -> Lines:
+def _bans(found: Found) -> Lines:
     """The table, and which setting the validation part chooses."""
     lines = [(f"{name}, published, with 172 text features per edit", value, "") for name, value in WIKIPEDIA.items()]
-    for setting in bans.SETTINGS:
-        found = _of(rows, "wikipedia-bans", setting)
+    chosen = {}
+    for setting in SETTINGS:
         auc, interval = NOT_RUN, ""
-        if found:
-            mean, low, high = (100 * fmean(float(getattr(row, end)) for row in found) for end in ("auc", "low", "high"))
+        if rows := found.get(("wikipedia-bans", setting)):
+            mean, low, high = (100 * fmean(float(getattr(row, end)) for row in rows) for end in ("auc", "low", "high"))
             auc, interval = f"{mean:.1f}", f"{low:.1f} to {high:.1f}"
         lines.append((f"ours, PropagationClassifier(setting={setting!r})", auc, interval))
-    head = ("method", "AUC, %", "95 % interval (bootstrap of the test rows, mean of the seeds)")
-    chosen = {setting: _of(rows, "wikipedia-bans", f"{setting}, validation") for setting in bans.SETTINGS}
+        if rows := found.get(("wikipedia-bans", f"{setting}, validation")):
+            chosen[setting] = 100 * float(rows[0].auc)
     text = NOT_RUN
-    if all(chosen.values()):
-        aucs = {setting: 100 * float(found[0].auc) for setting, found in chosen.items()}
-        words = " and ".join(f"`{setting}` {value:.1f}" for setting, value in aucs.items())
-        text = f"{words}, so `{max(aucs, key=lambda setting: aucs[setting])}` is the figure to compare"
+    if len(chosen) == len(SETTINGS):
+        words = " and ".join(f"`{setting}` {value:.1f}" for setting, value in chosen.items())
+        text = f"{words}, so `{max(chosen, key=chosen.__getitem__)}` is the figure to compare"
+    head = ("method", "AUC, %", "95 % interval (bootstrap of the test rows, mean of the seeds)")
     choice = "Chosen on this data set: the setting, on the edits between 70 % and 85 % after training on the first 70 %"
     return [*table(head, lines), "", f"{choice}: {text}."]
-
-
-def _of(rows: Sequence[Row], dataset: str, method: str) -> list[Row]:
-    return [row for row in rows if (row.dataset, row.method) == (dataset, method)]
 
 
 def _means(rows: Sequence[Row]) -> list[str]:

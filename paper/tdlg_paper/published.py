@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Estimate", "notebook_auc", "paper_auc", "paper_datasets"]
-
 
 class Estimate(NamedTuple):
     """A mean over trials with the half width of its 95 % interval, as shares of 1; NaN if unknown.
@@ -22,32 +20,19 @@ class Estimate(NamedTuple):
     seconds: float = float("nan")
     epochs: int | None = None
 
-    @property
-    def low(self) -> float:
-        """The lower end of the interval."""
-        return self.mean - self.half_width
-
-    @property
-    def high(self) -> float:
-        """The upper end of the interval."""
-        return self.mean + self.half_width
-
 
 @cache
 def paper_auc() -> dict[tuple[str, str, str], Estimate]:
-    """Return the paper's AUCs by (task, method, data set); those that it could not measure are missing.
+    """The paper's AUCs by (task, method, data set); those that it could not measure are missing.
 
     Examples
     --------
     >>> paper_auc()["edge classification", "TDLG", "bitcoinalpha"].mean
     0.9216
     """
-    trials = {"edge-classification": 10, "link-prediction": 5}
     return {
-        (row["task"], row["method"], row["dataset"]): Estimate(
-            _share(row["mean"]), _share(row["half_width"]), trials[name]
-        )
-        for name in trials
+        (row["task"], row["method"], row["dataset"]): Estimate(_share(row["mean"]), _share(row["half_width"]), trials)
+        for name, trials in (("edge-classification", 10), ("link-prediction", 5))
         for row in _rows(name)
         if row["mean"]
     }
@@ -55,15 +40,14 @@ def paper_auc() -> dict[tuple[str, str, str], Estimate]:
 
 @cache
 def notebook_auc() -> dict[tuple[str, str], float]:
-    """Return the AUCs of TDLG that the authors' notebook shows, by (task, data set)."""
+    """The AUCs of TDLG that the authors' notebook shows, by (task, data set)."""
     return {(row["task"], row["dataset"]): _share(row["mean"]) for row in _rows("notebook")}
 
 
 @cache
 def paper_datasets() -> dict[str, dict[str, int]]:
-    """Return the paper's counts of nodes, edges and days, by data set."""
-    counts = ("n_nodes", "n_edges", "days")
-    return {row["dataset"]: {name: int(row[name]) for name in counts} for row in _rows("datasets")}
+    """The paper's counts of nodes, edges and days, by data set."""
+    return {row.pop("dataset"): {name: int(count) for name, count in row.items()} for row in _rows("datasets")}
 
 
 def _rows(name: str) -> list[dict[str, str]]:

@@ -10,10 +10,10 @@ package py-tgb can be imported (`pip install --no-deps py-tgb`), its evaluator g
 from __future__ import annotations
 
 import resource
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from math import isnan
@@ -21,7 +21,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, stdev
 from time import process_time
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +41,8 @@ from tdlg.judge.ranking import (
 from tdlg.rank.ranker import LinkRanker
 from tdlg.sampling.index import edge_index
 from tdlg_paper.machine import Watch
-from tdlg_paper.rows import keep_row, read_rows
-from tdlg_paper.tables import NOT_RUN, table, write_sections
-
-__all__ = ["LinksRow", "MemoryRow", "Row", "main", "run_ranking", "sections"]
+from tdlg_paper.rows import keep_row, measure, read_rows
+from tdlg_paper.tables import NOT_RUN, Lines, table, write_sections
 
 Floats = NDArray[np.float64]
 
@@ -54,18 +52,18 @@ HORIZON = 0.01  # the next edges that count, as a share of all; or all of the te
 SYNTHETIC, NEW_SHARES = 2_000_000, (0.1, 1.0)  # edges of the networks whose memory is measured, and shares of new pairs
 METHODS = ("edgebank", "recency", "trees")
 COSTS = ("fit_seconds", "query_milliseconds", "peak_bytes")
-BATCHES = "MRR, batches of 200"
+MEASURES = dict(mrr="MRR", hits_1="hits@1", hits_3="hits@3", hits_10="hits@10", batch_mrr="MRR, batches of 200")
+SHARES = {"soon": "among the next 1 % of the edges", "later": "in the test part"}
+RUNS = (("edgebank", 0), ("recency", 0), *(("trees", seed) for seed in SEEDS))
 
 
 @dataclass(frozen=True)
 class Row:
     """One ranker on one data set; NaN where a measure was not taken.
 
-    "tgbl-uci" is collegemsg as TGB has it: receivers are other nodes than senders, and the negatives are those of TGB's
-    generator. The ranks are of the test part, each edge known to all strictly later ones, or in batches of 200
-    (`batch_mrr`); `evaluator` is what computed the MRR: "py-tgb" with its version, or "tdlg", which agrees with it.
-    `new_mrr` is that of the test edges whose pair did not occur before. Seconds are processor time; the memory is the most
-    that the process had, from loading the data on.
+    The ranks are of the test part, each edge known to all strictly later ones, or in batches of 200 (`batch_mrr`). The MRR
+    is by the `evaluator` "py-tgb" with its version, or "tdlg", which agrees with it; `new_mrr` is that of the test edges
+    whose pair did not occur before. The memory is the most that the process had, from loading the data on.
     """
 
     dataset: str
@@ -130,17 +128,17 @@ class MemoryRow:
         return self.new_share
 
 
+def _as_tgbl_uci() -> RankingTask:
+    """Collegemsg as TGB has it: receivers are other nodes than senders, and the negatives are those of TGB's generator."""
+    task = RankingTask(load_dataset("collegemsg", bipartite=True))
+    return RankingTask(task.edges, tgb_negatives(task))
+
+
 DATASETS: dict[str, Callable[[], RankingTask]] = {
-    "wikipedia": lambda: RankingTask(load_dataset("wikipedia")),
-    "fb-forum": lambda: RankingTask(load_dataset("fb-forum")),
-    "collegemsg": lambda: RankingTask(load_dataset("collegemsg")),
-    "tgbl-uci": lambda: _as_tgbl_uci(load_dataset("collegemsg", bipartite=True)),
+    **{name: lambda name=name: RankingTask(load_dataset(name)) for name in ("wikipedia", "fb-forum", "collegemsg")},  # type: ignore[misc]
+    "tgbl-uci": _as_tgbl_uci,
 }
 SOURCE = {"tgbl-uci": "collegemsg"}
-
-
-def _as_tgbl_uci(edges: TemporalEdges) -> RankingTask:
-    return RankingTask(edges, tgb_negatives(RankingTask(edges)))
 
 
 def tgb_negatives(
@@ -178,35 +176,21 @@ def _by_key(keys: Iterable[Any], values: NDArray[Any]) -> dict[Any, list[Any]]:
     return found
 
 
-def run_ranking(
-    folder: Path, tell: Callable[[str], None] = lambda step: None, apart: bool = True
-) -> tuple[list[Row], list[LinksRow], list[MemoryRow]]:
-    """Measure what is not in the files yet."""
-    rows, links, memory = (folder / name for name in ("ranking.csv", "ranking-links.csv", "ranking-memory.csv"))
-    for path, kind, measure, without in ((links, LinksRow, _measure_links, SOURCE), (rows, Row, _measure, {})):
-        done = {row.key for row in read_rows(path, kind)}  # type: ignore[attr-defined]
-        for dataset in DATASETS:
-            for method, seed in _methods():
-                known = (dataset, method, seed) in done or dataset in without
-                if not known and is_available(SOURCE.get(dataset, dataset)):
-                    tell(f"{path.name}: {dataset}, {method}, seed {seed}")
-                    keep_row(path, _run(apart, measure, dataset, method, seed))
-    for share in NEW_SHARES:
-        if share not in [row.new_share for row in read_rows(memory, MemoryRow)]:
-            tell(f"{memory.name}: {share:.0%} of the pairs are new")
-            keep_row(memory, _run(apart, _measure_memory, share))
-    return read_rows(rows, Row), read_rows(links, LinksRow), read_rows(memory, MemoryRow)
+def run_ranking(folder: Path, apart: bool = True) -> tuple[list[Row], list[LinksRow], list[MemoryRow]]:
+    """Measure what is not in the files yet, each row in a process of its own."""
+    runs = [(name, *method) for name in DATASETS if is_available(SOURCE.get(name, name)) for method in RUNS]
+    of_links = [(key, partial(_run, apart, _measure_links, *key)) for key in runs if key[0] not in SOURCE]
+    links = measure(folder / "ranking-links.csv", LinksRow, of_links)
+    rows = measure(folder / "ranking.csv", Row, [(key, partial(_run, apart, _measure, *key)) for key in runs])
+    of_memory = [(share, partial(_run, apart, _measure_memory, share)) for share in NEW_SHARES]
+    return rows, links, measure(folder / "ranking-memory.csv", MemoryRow, of_memory)
 
 
-def _run(apart: bool, measure: Callable[..., Any], *arguments: Any) -> Any:
+def _run(apart: bool, run: Callable[..., Any], *arguments: Any) -> Any:
     if not apart:
-        return measure(*arguments)
+        return run(*arguments)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(measure, *arguments).result()
-
-
-def _methods() -> Iterator[tuple[str, int]]:
-    yield from (("edgebank", 0), ("recency", 0), *(("trees", seed) for seed in SEEDS))
+        return process.submit(run, *arguments).result()
 
 
 def _measure(dataset: str, method: str, seed: int) -> Row:
@@ -222,25 +206,13 @@ def _measure(dataset: str, method: str, seed: int) -> Row:
     peak = _peak_bytes()
     ranks, mrr, evaluator = _judged(model, task)
     metrics, new = RankingMetrics.of(ranks), _is_new(task)
-    return Row(
-        dataset=dataset,
-        method=method,
-        seed=seed,
-        mrr=mrr,
-        hits_1=metrics.hits[1],
-        hits_3=metrics.hits[3],
-        hits_10=metrics.hits[10],
-        batch_mrr=batch_mrr,
-        evaluator=evaluator,
-        new_pairs=float(new.mean()),
-        new_mrr=RankingMetrics.of(ranks[new]).mrr if new.any() else float("nan"),
-        fit_seconds=fit_seconds,
-        query_milliseconds=milliseconds,
-        peak_bytes=peak,
-        n_queries=metrics.n_queries,
-        n_candidates=len(np.unique(task.edges.dst_code)) if task.negatives is None else 1001,
-        version=__version__,
-    )
+    new_mrr = RankingMetrics.of(ranks[new]).mrr if new.any() else float("nan")
+    n_candidates = len(np.unique(task.edges.dst_code)) if task.negatives is None else 1001
+    of_new: tuple[float, float] = float(new.mean()), new_mrr
+    costs = fit_seconds, milliseconds, peak
+    hits: tuple[float, float, float] = metrics.hits[1], metrics.hits[3], metrics.hits[10]
+    counts = metrics.n_queries, n_candidates
+    return Row(dataset, method, seed, mrr, *hits, batch_mrr, evaluator, *of_new, *costs, *counts, __version__)
 
 
 def _peak_bytes() -> float:
@@ -305,21 +277,18 @@ def _measure_memory(new_share: float, n_edges: int = SYNTHETIC, n_nodes: int = S
 # ---- the tables
 
 
-def sections(rows: list[Row], links: list[LinksRow], memory: list[MemoryRow]) -> dict[str, list[str]]:
+def sections(rows: list[Row], links: list[LinksRow], memory: list[MemoryRow]) -> dict[str, Lines]:
     """The sections of the page that show the rows."""
     return {
-        "ranking": _ranking(rows),
-        "ranking-links": _links(links),
+        "ranking": _table(rows, METHODS, MEASURES),
+        "ranking-links": _table(links, METHODS[1:], SHARES, 2),
         "ranking-new": _new_pairs(rows),
         "ranking-cost": _cost(rows),
         "ranking-memory": _memory(memory),
     }
 
 
-Judged = TypeVar("Judged", Row, LinksRow)
-
-
-def _of(rows: list[Judged], dataset: str, method: str) -> list[Judged]:
+def _of(rows: Sequence[Any], dataset: str, method: str) -> list[Any]:
     return [row for row in rows if (row.dataset, row.method) == (dataset, method)]
 
 
@@ -331,27 +300,18 @@ def _value(rows: Sequence[Row | LinksRow], name: str, digits: int = 4) -> str:
     return f"{mean(values):.{digits}f}{spread}"
 
 
-def _ranking(rows: list[Row]) -> list[str]:
-    names = {"mrr": "MRR", "hits_1": "hits@1", "hits_3": "hits@3", "hits_10": "hits@10", "batch_mrr": BATCHES}
+def _table(rows: Sequence[Any], methods: Sequence[str], head: Mapping[str, str], digits: int = 4) -> Lines:
+    """One line a data set and method; those without rows only where all methods are shown."""
     lines = [
-        (dataset, method, *(_value(_of(rows, dataset, method), name) for name in names))
+        (dataset, method, *(_value(found, name, digits) for name in head))
         for dataset in DATASETS
-        for method in METHODS
+        for method in methods
+        if (found := _of(rows, dataset, method)) or methods == METHODS
     ]
-    return table(("data set", "method", *names.values()), lines, left=2)
+    return table(("data set", "method", *head.values()), lines, left=2)
 
 
-def _links(rows: list[LinksRow]) -> list[str]:
-    lines = []
-    for dataset in DATASETS:
-        for method in ("recency", "trees"):
-            some = _of(rows, dataset, method)
-            if some:
-                lines.append((dataset, method, _value(some, "soon", 2), _value(some, "later", 2)))
-    return table(("data set", "method", "among the next 1 % of the edges", "in the test part"), lines, left=2)
-
-
-def _new_pairs(rows: list[Row]) -> list[str]:
+def _new_pairs(rows: list[Row]) -> Lines:
     lines = []
     for dataset in DATASETS:
         some = [_of(rows, dataset, method) for method in METHODS]
@@ -361,19 +321,17 @@ def _new_pairs(rows: list[Row]) -> list[str]:
     return table(("data set", "test edges of a new pair", "MRR of these: edgebank", "recency", "trees"), lines)
 
 
-def _cost(rows: list[Row]) -> list[str]:
+def _cost(rows: list[Row]) -> Lines:
     lines = []
     for dataset in DATASETS:
-        some = _of(rows, dataset, "trees")
-        if some:
+        if some := _of(rows, dataset, "trees"):
             fit, query, peak = (max(getattr(row, name) for row in some) for name in COSTS)
-            lines.append(
-                (dataset, f"{fit:.0f} s", f"{query:.1f} ms", f"{some[0].n_candidates:,}", f"{peak / 1e9:.1f} GB")
-            )
+            costs = f"{fit:.0f} s", f"{query:.1f} ms", f"{some[0].n_candidates:,}", f"{peak / 1e9:.1f} GB"
+            lines.append((dataset, *costs))
     return table(("data set", "fit", "one query", "candidates", "peak memory"), lines)
 
 
-def _memory(rows: list[MemoryRow]) -> list[str]:
+def _memory(rows: list[MemoryRow]) -> Lines:
     lines = []
     for row in sorted(rows, key=lambda row: row.new_share):
         sizes = (row.state_bytes, row.state_bytes + row.edges_bytes, row.peak_bytes)
@@ -381,10 +339,10 @@ def _memory(rows: list[MemoryRow]) -> list[str]:
     return table(("new pairs", "bytes per edge: state", "with the edges", "at the peak"), lines)
 
 
-def main(folder: Path, page: Path) -> None:
+def main(given: Any) -> None:
     """Measure what is missing, and write the tables into the page."""
-    watch, before = Watch("ranking"), len(read_rows(folder / "ranking.csv", Row))
-    measured = run_ranking(folder, lambda step: print(step, file=sys.stderr, flush=True))
+    watch, before = Watch("ranking"), len(read_rows(given.folder / "ranking.csv", Row))
+    measured = run_ranking(given.folder)
     if len(measured[0]) > before:
-        keep_row(folder / "machines.csv", watch.session(len(measured[0]) - before))
-    write_sections(page, sections(*measured))
+        keep_row(given.folder / "machines.csv", watch.session(len(measured[0]) - before))
+    write_sections(given.page, sections(*measured))

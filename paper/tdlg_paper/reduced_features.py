@@ -6,7 +6,6 @@ Random 70/30 edge classification of the networks that are at hand, with logistic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,6 @@ from tdlg.embed.lowrank import LowRankFeatures
 from tdlg.linegraph.operator import LineGraph
 from tdlg_paper.landmarks import SAMPLINGS, LandmarkFeatures, Sampling
 from tdlg_paper.tables import table, write_sections
-
-__all__ = ["main", "measured"]
 
 DATASETS = ("bitcoinalpha", "bitcoinotc")
 WIDTHS, SEEDS = (8, 32, 128, 512), (0, 1, 2)
@@ -67,11 +64,11 @@ def measured(dataset: str, edges: TemporalEdges) -> Iterator[tuple[str, ...]]:
     yield dataset, f"full rows, {n:,} columns", *blank, mean_auc(lambda width, seed: full, n, y)
 
 
-def main(page: Path) -> None:
+def main(given: Any) -> None:
     """Measure, and write the table into the page."""
     rows = []
     for dataset in DATASETS:
         for row in measured(dataset, load_dataset(dataset)):
             print(*row, sep=", ", flush=True)
             rows.append(row)
-    write_sections(page, {"reduced-features": table(("network", "features", *map(str, WIDTHS)), rows, left=2)})
+    write_sections(given.page, {"reduced-features": table(("network", "features", *map(str, WIDTHS)), rows, left=2)})

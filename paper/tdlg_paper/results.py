@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from tdlg.judge.run import read_results, settings_of, summarise
 from tdlg_paper.budget import as_measured
-from tdlg_paper.lineup import ABLATED, EDGE, LINEUP, Entry
 from tdlg_paper.machine import Session
 from tdlg_paper.published import Estimate
-from tdlg_paper.recipes import RECIPES, Protocol, Run
+from tdlg_paper.recipes import ABLATED, EDGE, LINEUP, RECIPES, Entry, Protocol, Run
 from tdlg_paper.rows import read_rows
-from tdlg_paper.synthetic import read_draws
-
-if TYPE_CHECKING:
-    import polars as pl
-
-__all__ = ["NO_DATA", "Dataset", "Results"]
+from tdlg_paper.synthetic import Draw
 
 NO_DATA = "not run: data"
 Key = tuple[str, str, str]
@@ -47,11 +43,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-
-    def rows(self, name: str) -> pl.DataFrame | None:
-        """The rows of a recipe; None if it has none."""
-        path = self.folder / f"{name}.csv"
-        return read_results(path) if path.exists() else None
+        self._known: dict[tuple[str, Protocol], dict[Key, Estimate]] = {}
 
     @cached_property
     def datasets(self) -> dict[str, dict[str, Any]]:
@@ -60,8 +52,9 @@ class Results:
 
     @cached_property
     def draws(self) -> pl.DataFrame:
-        """What was measured on the synthetic network."""
-        return read_draws(self.folder / "synthetic-method.csv")
+        """What was measured on the synthetic network, by seed."""
+        draws = sorted(read_rows(self.folder / "synthetic-method.csv", Draw), key=lambda draw: draw.seed)
+        return pl.DataFrame([asdict(draw) for draw in draws])
 
     @cached_property
     def sessions(self) -> list[Session]:
@@ -74,14 +67,13 @@ class Results:
 
     def auc(self, task: str, entry: Entry, dataset: str, protocol: Protocol = "paper") -> Estimate | None:
         """The mean AUC of a method, in the table of a task; None if it was not run."""
-        return self._tables(protocol).get((task, entry.name, dataset))
+        name = "edge-classification" if task == EDGE else "link-prediction"
+        return self._by_method(name, protocol).get((task, entry.name, dataset))
 
     def runtime(self, entry: Entry, dataset: str) -> Estimate | None:
-        """Mean seconds of one trial of edge classification, from the rows that were made for it.
-
-        The deep methods take too long to be timed apart: theirs are of the table of edge classification.
-        """
-        return (self._tables("paper") if entry.deep else self._runtimes).get((EDGE, entry.name, dataset))
+        """Mean seconds of one trial of edge classification; those of the deep methods are of its table."""
+        name = "edge-classification" if entry.deep else "runtime"
+        return self._by_method(name, "paper").get((EDGE, entry.name, dataset))
 
     def ablation(self, name: str) -> dict[str, dict[str, Estimate]]:
         """Mean AUCs by data set and by the value that an ablation varies."""
@@ -90,53 +82,34 @@ class Results:
             found.setdefault(run.dataset, {})[run.value] = estimates[EDGE]
         return found
 
-    @cached_property
-    def _runtimes(self) -> dict[Key, Estimate]:
-        return self._by_method("runtime", "paper")
-
-    def _tables(self, protocol: Protocol) -> dict[Key, Estimate]:
-        if protocol not in self._kept:
-            names = ("edge-classification", "link-prediction")
-            self._kept[protocol] = {
-                key: found for name in names for key, found in self._by_method(name, protocol).items()
-            }
-        return self._kept[protocol]
-
-    @cached_property
-    def _kept(self) -> dict[Protocol, dict[Key, Estimate]]:
-        return {}
-
     def _by_method(self, name: str, protocol: Protocol) -> dict[Key, Estimate]:
-        display = {entry.key: entry.name for entry in LINEUP}
-        return {
-            (task, display[run.method], run.dataset): estimate
-            for run, estimates in self._estimates(name, protocol)
-            for task, estimate in estimates.items()
-        }
+        if (name, protocol) not in self._known:
+            display = {entry.key: entry.name for entry in LINEUP}
+            self._known[name, protocol] = {
+                (task, display[run.method], run.dataset): estimate
+                for run, estimates in self._estimates(name, protocol)
+                for task, estimate in estimates.items()
+            }
+        return self._known[name, protocol]
 
     def _estimates(self, name: str, protocol: Protocol) -> list[tuple[Run, dict[str, Estimate]]]:
         """Each run of a recipe that has rows, with its estimates by task."""
-        rows = self.rows(name)
-        if rows is None:
+        path = self.folder / f"{name}.csv"
+        if not path.exists():
             return []
-        found: dict[Key, dict[str, Estimate]] = {}
-        kept: dict[tuple[str, str], set[str]] = {}
-        for row in summarise(rows).iter_rows(named=True):
+        found: dict[tuple[str, str], dict[str, dict[str, Estimate]]] = {}  # by settings, then by task
+        for row in summarise(read_results(path)).iter_rows(named=True):
             estimate = Estimate(row["mean"], row["half_width"], row["trials"], row["seconds"])
-            found.setdefault((row["dataset"], row["method"], row["settings"]), {})[row["task"]] = estimate
-            kept.setdefault((row["dataset"], row["method"]), set()).add(row["settings"])
-        runs = [(run, run.build()) for run in RECIPES[name].runs(protocol) if run.is_possible]
-        measured = [(run, as_measured(method, kept.get((run.dataset, method.name), ()))) for run, method in runs]
-        return [
-            (run, _with_epochs(found[run.dataset, method.name, settings_of(method)], method, run))
-            for run, method in measured
-            if method is not None
-        ]
-
-
-def _with_epochs(estimates: dict[str, Estimate], method: Any, run: Run) -> dict[str, Estimate]:
-    """The estimates, with the number of epochs where it is not that of the run."""
-    epochs = method.get_params().get("epochs")
-    if epochs == run.build().get_params().get("epochs"):
+            by_settings = found.setdefault((row["dataset"], row["method"]), {})
+            by_settings.setdefault(row["settings"], {})[row["task"]] = estimate
+        estimates = []
+        for run in RECIPES[name].runs(protocol):
+            method = run.build() if run.is_possible else None
+            by_settings = {} if method is None else found.get((run.dataset, method.name), {})
+            kept = as_measured(method, by_settings) if by_settings else None
+            if kept is not None:
+                epochs = kept.get_params().get("epochs")
+                fewer = None if epochs == method.get_params().get("epochs") else epochs  # type: ignore[union-attr]
+                of_run = by_settings[settings_of(kept)].items()
+                estimates.append((run, {task: estimate._replace(epochs=fewer) for task, estimate in of_run}))
         return estimates
-    return {task: estimate._replace(epochs=epochs) for task, estimate in estimates.items()}

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from tdlg.atomic import new_file
 
-__all__ = ["keep_row", "read_rows"]
-
 TYPES = {"str": str, "int": int, "float": float}
-
 
 Kind = TypeVar("Kind")
 
@@ -38,6 +37,18 @@ def keep_row(path: Path, row: Any) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with new_file(path) as draft:
         draft.write(text.getvalue().encode())
+
+
+def measure(
+    path: Path, kind: type[Kind], runs: Iterable[tuple[Any, Callable[[], Kind]]], again: bool = False
+) -> list[Kind]:
+    """Keep a row of each run, by its key, that has none yet, or of all runs again; all rows of the file."""
+    done = set() if again else {row.key for row in read_rows(path, kind)}  # type: ignore[attr-defined]
+    for key, run in runs:
+        if key not in done:
+            print(path.name, *(key if isinstance(key, tuple) else [key]), sep=", ", file=sys.stderr, flush=True)
+            keep_row(path, run())
+    return read_rows(path, kind)
 
 
 def _by_key(rows: list[Any]) -> dict[Any, Any]:

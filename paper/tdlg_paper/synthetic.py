@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 from sklearn.linear_model import LogisticRegression
@@ -21,8 +20,6 @@ from tdlg.embed.nodes import node_embeddings
 from tdlg.linegraph.decay import Decay, Gaussian, NoDecay
 from tdlg_paper.blocks import BlockSample, make_tsbm
 from tdlg_paper.rows import keep_row, read_rows
-
-__all__ = ["BANDWIDTH", "DRAWS", "Draw", "embeddings", "is_separable", "measure", "read_draws", "sample"]
 
 BANDWIDTH = 0.5  # the paper's, on this network
 DRAWS = 10  # the paper shows one
@@ -83,20 +80,13 @@ def is_separable(X: Floats, y: NDArray[Any]) -> bool:
     return bool(answer.status == 0)
 
 
-def measure(path: Path, draws: int, callback: Callable[[int], None]) -> pl.DataFrame:
+def measure(path: Path, draws: int) -> Iterator[int]:
     """Measure a number of samples and write each to the file; samples that the file has are not measured again."""
     known = {draw.seed for draw in read_rows(path, Draw)}
     for seed in range(draws):
         if seed not in known:
             keep_row(path, _measured(seed))
-        callback(seed + 1)
-    return read_draws(path)
-
-
-def read_draws(path: Path) -> pl.DataFrame:
-    """What was measured, by seed; an empty table if the file does not exist yet."""
-    draws = sorted(read_rows(path, Draw), key=lambda draw: draw.seed)
-    return pl.DataFrame([asdict(draw) for draw in draws])
+        yield seed
 
 
 def _measured(seed: int) -> Draw:

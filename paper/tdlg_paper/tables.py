@@ -8,8 +8,6 @@ from pathlib import Path
 from tdlg.atomic import new_file
 from tdlg.exceptions import ReadError
 
-__all__ = ["NOT_RUN", "PAGE", "section", "table", "write_sections"]
-
 PAGE = Path("docs/results.md")
 NOT_RUN = "not run"
 

@@ -1,6 +1,5 @@
-"""Trials that would take too long have fewer epochs, quick ones come first, and the rest is estimated."""
+"""Trials that would take too long have fewer epochs, and their rows say so."""
 
-import csv
 from typing import ClassVar
 
 import numpy as np
@@ -10,13 +9,11 @@ from tdlg import TemporalEdges
 from tdlg.judge.methods import METHODS
 from tdlg.judge.run import read_results
 from tdlg_paper import budget, run
-from tdlg_paper.__main__ import _described
 from tdlg_paper.baselines.vectors import NodeVectorMethod
-from tdlg_paper.budget import as_measured, in_epochs, quick, seconds_per_trial, trial_seconds, within_budget
-from tdlg_paper.lineup import EDGE, LINEUP
-from tdlg_paper.recipes import Run
+from tdlg_paper.budget import as_measured, in_epochs, with_epochs, within_budget
+from tdlg_paper.recipes import EDGE, LINEUP
 from tdlg_paper.results import Results
-from tdlg_paper.run import Step, reproduce
+from tdlg_paper.run import reproduce
 
 ENTRY = next(entry for entry in LINEUP if entry.key == "vgrnn")
 
@@ -92,7 +89,7 @@ class TestEpochs:
         assert [in_epochs(1), in_epochs(7)] == ["1 epoch", "7 epochs"]
 
     def test_quick(self):
-        assert quick(Slow()).epochs == 1
+        assert with_epochs(Slow(), 1).epochs == 1
 
 
 class TestReproduce:
@@ -109,36 +106,3 @@ class TestReproduce:
         assert Slow.embedded == [1, 50, 7, 1, 7]  # and nothing estimated again
         reproduce("edge-classification", trials=1, again=True, **asked)
         assert read_results(tmp_path / "edge-classification.csv").height == 1
-
-    def test_the_rest_is_told(self, alone, tmp_path):
-        steps, asked = [], {"folder": tmp_path, "datasets": ["escorts", "wikielect"]}
-        reproduce("edge-classification", trials=2, **asked, callback=steps.append)
-        left = [step.left for step in steps]
-        assert left[0] > left[-2] > left[-1] == 0
-        assert "left)" in _described(steps[0])
-        assert _described(Step(1, 2, "text")) == "text"
-
-    def test_quick_trials_come_first(self, alone, tmp_path):
-        steps, asked = [], {"folder": tmp_path, "datasets": ["escorts", "wikielect"]}
-        reproduce("edge-classification", trials=1, **asked, callback=steps.append)
-        assert [text.split(",")[0] for text in dict.fromkeys(step.text for step in steps)] == [
-            "edge-classification: escorts",
-            "edge-classification: wikielect",
-        ]
-        with (tmp_path / "edge-classification.csv").open() as file:
-            rows = list(csv.DictReader(file))
-        with (tmp_path / "edge-classification.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(row | {"fit_seconds": {"escorts": 9, "wikielect": 1}[row["dataset"]]} for row in rows)
-        steps.clear()
-        reproduce("edge-classification", trials=2, **asked, callback=steps.append)
-        assert "wikielect" in steps[0].text
-
-
-def test_seconds_are_estimated_from_the_nearest_rows(alone, tmp_path):
-    asked, path = Run("vgrnn", "edge", "wikielect", 1), tmp_path / "edge-classification.csv"
-    assert seconds_per_trial(asked, path) == trial_seconds("vgrnn", 107_071)
-    reproduce("edge-classification", folder=tmp_path, trials=1, datasets=["escorts"])
-    took = seconds_per_trial(Run("vgrnn", "edge", "escorts", 1), path)
-    assert seconds_per_trial(asked, path) == pytest.approx(took * 107_071 / 50_632)

@@ -7,8 +7,8 @@ import pytest
 from matplotlib import rcParams
 
 from tdlg_paper import figures
-from tdlg_paper.lineup import EDGE, LINEUP
 from tdlg_paper.published import Estimate
+from tdlg_paper.recipes import EDGE, LINEUP
 from tdlg_paper.results import Results
 
 TDLG, CTDNE, RATES = (

@@ -1,5 +1,7 @@
 """Landmark features, effective resistances and the table that compares them, of paper/."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
@@ -147,7 +149,7 @@ def test_the_table_is_written_into_the_page(monkeypatch, tmp_path):
     for name, value in {"DATASETS": ("small",), "WIDTHS": (2, 8), "SEEDS": (0, 1)}.items():
         monkeypatch.setattr(reduced_features, name, value)
     monkeypatch.setattr(reduced_features, "load_dataset", lambda name: edges)
-    reduced_features.main(page)
+    reduced_features.main(SimpleNamespace(page=page))
     first, begin, _, *table, _, end, last = page.read_text(encoding="utf-8").splitlines()
     assert (first, begin, end, last) == ("before", "<!-- reduced-features -->", "<!-- /reduced-features -->", "after")
     assert table[:2] == ["| network | features | 2 | 8 |", "| --- | --- | ---: | ---: |"]

@@ -6,7 +6,7 @@ from tdlg import TemporalEdges
 from tdlg.exceptions import ReadError
 from tdlg_paper import leakage
 from tdlg_paper.baselines.timers import TIMERS
-from tdlg_paper.lineup import LINEUP
+from tdlg_paper.recipes import LINEUP
 from tdlg_paper.tables import section, write_sections
 
 
@@ -31,10 +31,9 @@ def prior(name):
 
 
 @pytest.mark.usefixtures("few_trees_here")
-def test_table(small, tmp_path):
-    told = []
-    rows = leakage.run_leakage(tmp_path / "rows.csv", told.append)
-    assert "vgrnn: not run (It needs PyTorch.)" in told
+def test_table(small, tmp_path, capsys):
+    rows = leakage.run_leakage(tmp_path / "rows.csv")
+    assert "vgrnn: not run (It needs PyTorch.)" in capsys.readouterr().err
     assert small == [("bitcoinalpha", {"bipartite": None}), ("escorts", {"bipartite": True})]
     assert len(rows) == 2 * 3 * (3 + 1 + 1) + 2
     table = leakage.leakage_table(rows)

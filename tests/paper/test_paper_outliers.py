@@ -1,12 +1,13 @@
 """paper/outliers.py: the protocols, the rows, the page."""
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from tdlg import TemporalEdges
 from tdlg_paper import outliers
-from tdlg_paper.outliers import Row, injected, outlier_auc, write_page
+from tdlg_paper.outliers import Row, injected, outlier_auc, slow_scan, write_page
 from tdlg_paper.rows import read_rows
-from tdlg_paper.scans import slow_scan
 
 
 def messages(n=2000, n_nodes=80):
@@ -61,15 +62,16 @@ def test_a_scan_is_what_it_says():
 
 def test_rows_are_measured_once(tmp_path, monkeypatch):
     run = ("collegemsg", "0.1", 0, ["EdgeOutlierDetector()"], lambda: injected(messages(), 0.1, 0))
-    monkeypatch.setattr(outliers, "runs", lambda: iter([run]))
-    outliers.main(tmp_path, tmp_path / "page.md")
+    monkeypatch.setattr(outliers, "networks", lambda: iter([run]))
+    given = SimpleNamespace(folder=tmp_path, page=tmp_path / "page.md", method=None, again=False)
+    outliers.main(given)
     rows = read_rows(tmp_path / "outliers.csv", Row)
     assert [row.key for row in rows] == [("collegemsg", "0.1", "0", "EdgeOutlierDetector()")]
     mean = f"{float(rows[0].auc):.3f}"
     text = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert f"| EdgeOutlierDetector() | collegemsg | not run | not run | {mean} |" in text
     monkeypatch.setattr(outliers, "outlier_auc", None)
-    outliers.main(tmp_path, tmp_path / "page.md")
+    outliers.main(given)
 
 
 def test_the_page_is_that_of_the_rows(tmp_path, request):

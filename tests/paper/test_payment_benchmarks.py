@@ -1,14 +1,15 @@
-"""paper/handbook.py, bans.py and payments.py: the protocols against plain loops, the rows, the page."""
+"""The handbook and the bans: the protocols against plain loops, the rows, the page."""
 
 import os
 from collections import defaultdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tdlg import TemporalEdges
 from tdlg.datasets import load_dataset
-from tdlg_paper import bans, handbook, payments
+from tdlg_paper import handbook, payments
 from tdlg_paper.payments import Row, write_page
 from tdlg_paper.rows import keep_row, read_rows
 
@@ -157,7 +158,7 @@ def test_a_method_sees_the_days_it_is_given(edges, name):
 
 
 class TestBans:
-    @pytest.mark.parametrize("setting", bans.SETTINGS)
+    @pytest.mark.parametrize("setting", payments.SETTINGS)
     def test_the_labels_of_scored_rows_do_not_change_their_own_scores(self, setting):
         rng = np.random.default_rng(0)
         edges = TemporalEdges(
@@ -167,21 +168,35 @@ class TestBans:
             label=rng.integers(0, 2, 400),
             bipartite=True,
         )
-        label, score = bans.split_scores(edges, setting, 0)
+        shares = payments.VALIDATED, 1.0
+        label, score = payments.ban_scores(setting, 0, *shares, edges)
         assert label.tolist() == edges.label[340:].tolist()
         last = edges.label.copy()
         last[-1] = 1 - last[-1]
-        assert bans.split_scores(edges.with_label(last), setting, 0)[1].tolist() == score.tolist()
+        assert payments.ban_scores(setting, 0, *shares, edges.with_label(last))[1].tolist() == score.tolist()
 
     def test_interval(self):
         rng = np.random.default_rng(0)
         label = (rng.random(2000) < 0.1).astype(int)
-        low, high = bans.bootstrap_interval(label, label + rng.normal(size=2000))
+        low, high = payments.bootstrap_interval(label, label + rng.normal(size=2000))
         assert low < 0.76 < high  # the AUC of a shift by one standard deviation
         assert 0.02 < high - low < 0.1
 
 
+def asked(folder, parts, method=None, again=False):
+    return SimpleNamespace(folder=folder, page=folder / "page.md", parts=parts, method=method, again=again)
+
+
 class TestRowsAndPage:
+    @pytest.fixture(autouse=True)
+    def small(self, edges, monkeypatch):
+        """Only the handbook is there, and it is small."""
+        monkeypatch.setattr(payments, "load_dataset", lambda name, dates: {("handbook", True): edges}[name, dates])
+        monkeypatch.setattr(payments, "is_available", lambda name: name == "handbook")
+        payments._edges.cache_clear()
+        yield
+        payments._edges.cache_clear()
+
     def test_rows_come_back_and_the_last_counts(self, tmp_path):
         path = tmp_path / "results" / "rows.csv"
         assert read_rows(path, Row) == []
@@ -190,28 +205,23 @@ class TestRowsAndPage:
             keep_row(path, row)
         assert read_rows(path, Row) == [Row("darpa", "a, b", "0", auc="0.6"), second]
 
-    def test_what_has_a_row_is_not_run_again(self, tmp_path, edges, monkeypatch):
+    def test_what_has_a_row_is_not_run_again(self, tmp_path, monkeypatch):
         calls = []
-        runs = [payments.Run("handbook", name, "0", lambda edges: calls.append(1) or {"auc": 0.5}) for name in "ab"]
+        runs = [(name, "0", lambda edges: calls.append(1) or {"auc": 0.5}) for name in "ab"]
         monkeypatch.setitem(payments.DATASETS, "handbook", lambda: iter(runs))
-        monkeypatch.setattr(payments, "load_dataset", lambda name, dates: edges)
-        path = tmp_path / "rows.csv"
-        payments.measure("handbook", path, "a")
+        path = tmp_path / "payments.csv"
+        payments.main(asked(tmp_path, ["handbook"], "a"))
         assert [row.method for row in read_rows(path, Row)] == ["a"]
-        payments.measure("handbook", path)
+        payments.main(asked(tmp_path, ["handbook"]))
         assert len(calls) == 2
-        payments.measure("handbook", path, again=True)
+        payments.main(asked(tmp_path, ["handbook"], again=True))
         assert len(calls) == 4
         assert len(read_rows(path, Row)) == 2
 
-    def test_rows_by_days_have_their_own_file_and_table(self, tmp_path, edges, monkeypatch):
-        monkeypatch.setattr(
-            payments, "load_dataset", lambda name, dates: edges if name == "handbook" and dates else None
-        )
-        monkeypatch.setattr(payments, "is_available", lambda name: name == "handbook")
+    def test_rows_by_days_have_their_own_file_and_table(self, tmp_path, monkeypatch):
         monkeypatch.setattr(handbook, "DAYS", (37, None))
         name = "the book's columns, our boosting"
-        payments.main(tmp_path, tmp_path / "page.md", ["handbook-days"], f"{name}, last 37 days")
+        payments.main(asked(tmp_path, ["handbook-days"], f"{name}, last 37 days"))
         rows = read_rows(tmp_path / "handbook-days.csv", Row)
         assert [(row.method, row.part) for row in rows] == [(f"{name}, last 37 days", str(fold)) for fold in range(4)]
         assert not (tmp_path / "payments.csv").exists()

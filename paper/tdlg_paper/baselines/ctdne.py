@@ -15,8 +15,6 @@ from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
 from tdlg_paper.baselines.vectors import Callback, NodeVectorMethod
 
-__all__ = ["CTDNE"]
-
 Bias = Literal["uniform", "linear", "exponential"]
 Positions = NDArray[np.int64]
 

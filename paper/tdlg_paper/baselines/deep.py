@@ -18,8 +18,6 @@ from tdlg.exceptions import ParameterError
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.vectors import Callback, EdgeVectorMethod, NodeVectorMethod
 
-__all__ = ["GCRN", "VGRNN", "DyLink2Vec", "DyRep", "DynGEM", "EvolveGCN", "evolvegcn_o", "neighbourhoods"]
-
 Positions = NDArray[np.int64]
 Variant = Literal["H", "O"]
 

@@ -14,8 +14,6 @@ from tdlg.clock import common_clock
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError
 
-__all__ = ["Snapshots"]
-
 Positions = NDArray[np.int64]
 
 

@@ -14,8 +14,6 @@ from tdlg.checks import as_generator
 from tdlg_paper.baselines.snapshots import Snapshots
 from tdlg_paper.baselines.vectors import Callback, NodeVectorMethod
 
-__all__ = ["TIMERS", "Spectrum", "error_bound", "largest", "squared_error", "updated"]
-
 Floats = NDArray[np.float64]
 
 SMALL = 4  # below this many times as many nodes as eigenvalues, a dense decomposition is faster

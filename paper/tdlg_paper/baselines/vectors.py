@@ -19,8 +19,6 @@ from tdlg.judge.methods import logistic_regression
 from tdlg.judge.run import scores_of
 from tdlg_paper.baselines.snapshots import Snapshots
 
-__all__ = ["OPERATORS", "Callback", "EdgeVectorMethod", "NodeVectorMethod", "Operator", "unit_scaled"]
-
 Floats = NDArray[np.floating[Any]]
 Callback = Callable[[int, int], bool | None]
 Operator = Literal["hadamard", "average", "l1", "l2", "concatenate"]
