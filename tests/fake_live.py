@@ -10,6 +10,7 @@ from typing import Any
 from sklearn.dummy import DummyClassifier
 
 from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.live.explore import share
 from tdlg.live.log import LogError
 from tdlg.live.review import ChangeAnswer, Review, new_person, team_statistics
 from tdlg.live.scorer import UnknownEventError
@@ -266,6 +267,9 @@ class FakeLive:
             if decided
             else [],
             **team_statistics(decided),
+            "precision": share([1.0] * right, [1.0] * (len(decided) - right), 1.0, 1.0),
+            "recall": {"value": 0.6, "low": 0.4, "high": 0.9},
+            "random": {"drawn": 12, "reviewed": 0, "confirmed": 0},
             "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "reviewed": 8, "confirmed": 4}},
         }
 

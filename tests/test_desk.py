@@ -250,7 +250,8 @@ def test_figures(desk, client):
     browser = desk("#figures")
     browser.wait("document.querySelectorAll('#figures svg.chart [data-tip]').length === 2")
     tiles = browser.run("[...document.querySelectorAll('#tiles div')].map(tile => tile.innerText)")
-    assert tiles[0] == "Precision\n67 %\n2 of 3 alerts confirmed"
+    assert tiles[0] == "Precision\n67 %\n22 % to 95 % (90 % interval); 2 of 3 alerts confirmed"
+    assert tiles[1] == "Recall\n60 %\n40 % to 90 % (90 % interval); 0 of 12 random events reviewed, 0 confirmed"
     tips = browser.run("[...document.querySelectorAll('#figures [data-tip]')].map(mark => mark.dataset.tip)")
     assert tips == ["2025-01-04: 2 of 3 confirmed, 67 %", "score 0.50 to 1.00: 2 of 3 confirmed, 67 %"]
     weeks = browser.run("[...document.querySelectorAll('#weeks tbody tr')].map(row => row.innerText)")

@@ -223,6 +223,9 @@ class LiveOptions:
         Number of alerts that somebody can check per day. By default 20.
     threshold : SCORE
         Score from which on an event is an alert. By default as many events as --alerts-per-day reach it.
+    explore : NUMBER
+        Number of other events per day that are drawn and put among the alerts, unmarked, so that the desk knows its recall
+        and a refit what alerts alone cannot tell. By default none; 0 ends it.
     late
         What to do with events that are before the latest one: score them as of now (default), or refuse.
     ahead : DURATION
@@ -236,6 +239,7 @@ class LiveOptions:
 
     alerts_per_day: float | None = None
     threshold: float | None = None
+    explore: float | None = None
     late: Literal["score", "refuse"] | None = None
     ahead: str | None = None
     keep: str | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from tdlg.checks import check_choice
 from tdlg.live.event import decode, encode, stored_content
+from tdlg.live.explore import quality_of
 from tdlg.live.review import team_statistics
 from tdlg.propagate.state import SavedArrays
 from tdlg.tables.ids import id_key
@@ -36,9 +39,10 @@ WITH_COLUMNS = 10_000  # latest events whose columns are kept, about a kilobyte 
 SAVED_OF_EVENTS = "number", "ticks", "score", "late", "values"
 MOST_ALERTS = 10_000  # older ones are dropped
 MOST_CHANGES = 10_000
+LIKE_OTHERS = 100  # latest alerts, among whose scores is that which is shown of a drawn event
 SAVED = (
     "sequence", "id", "src", "dst", "time", "ticks", "features", "score", "status", "label", "decided_at", "decided_ticks",
-    "model", "version", "by", "at", "dismissal", "assignee", "notes",
+    "model", "version", "by", "at", "dismissal", "assignee", "notes", "chance", "blind",
 )  # fmt: skip
 MINUTE = 60.0
 SHOWN_DAYS = 30
@@ -223,7 +227,7 @@ class RecentEvents:
 
 @dataclass
 class Alert:
-    """An event whose score reached the threshold.
+    """An event whose score reached the threshold, or one that was drawn for random review.
 
     Attributes
     ----------
@@ -232,7 +236,7 @@ class Alert:
     id, src, dst, time, features, ticks
         The event; `ticks` is its time as a number.
     score
-        Its score when it was scored.
+        Its score when it was scored; of a drawn event that is not decided, one like those of the latest alerts.
     reason
         The main reason in words; None as long as nobody asked for it.
     status
@@ -250,6 +254,10 @@ class Alert:
         Who decided, when on the clock of this machine, and the reason of a dismissal; empty if a program sent the label.
     assignee, notes
         Who is to look at it, and the latest 50 notes: a list of {"by", "at", "note"}.
+    chance
+        The probability with which it came to be here: 1 if its score reached the threshold. None if none were drawn then.
+    blind
+        Of a drawn event, its own score and the one that is shown until it is decided; None for others.
     """
 
     sequence: int
@@ -272,6 +280,8 @@ class Alert:
     dismissal: str | None = None
     assignee: str | None = None
     notes: list[dict[str, Any]] = field(default_factory=list)
+    chance: float | None = None
+    blind: list[float] | None = None
     columns: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
 
@@ -318,6 +328,8 @@ class Alerts:
         else:
             alert.status = "confirmed" if is_positive else "dismissed"
             alert.label, alert.decided_at, alert.decided_ticks = label, time, ticks
+        if alert.blind is not None:
+            alert.score = alert.blind[label is None]
         alert.by, alert.at, alert.dismissal = "", None, None
         self._note("decision", alert)
 
@@ -330,6 +342,16 @@ class Alerts:
         del self.of_id[id_key(alert.id)]
         alert.status = "withdrawn"
         self._note("decision", alert)
+
+    def like_others(self, place: float, least: float, fitted: NDArray[np.float64]) -> float:
+        """A score like those of the latest alerts, or where these are few of fitted edges; `place` is from 0 to 1."""
+        latest = (one.score for one in reversed(self.of_id.values()) if one.blind is None)
+        scores = [*islice(latest, LIKE_OTHERS)]
+        scores += fitted[fitted >= least][: LIKE_OTHERS - len(scores)].tolist() if len(scores) < LIKE_OTHERS else []
+        scores = sorted([least, *scores])
+        at = place * (len(scores) - 1)
+        low, high = scores[int(at)], scores[math.ceil(at)]
+        return low + (at - int(at)) * (high - low)
 
     def listed(
         self, status: Status, limit: int, before: int | None, oldest: float, where: Where | None, order: Order
@@ -424,10 +446,14 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
     dict
         "events_per_second"; "events", "labels"; "alerts", by status; "threshold"; "days": a list of {"day", "events",
         "alerts", "reviewed", "confirmed"} for the last 30 days; "by_score": a list of {"from", "to", "reviewed",
-        "confirmed"}; "weeks": {"this", "last"}, each with the sums of 7 days; "by_reviewer" and "by_reason". An
-        alert was reviewed if it has a label, and confirmed if this is the positive class.
+        "confirmed"}; "weeks": {"this", "last"}, each with the sums of 7 days; "by_reviewer" and "by_reason"; "precision" and
+        "recall", each None or {"value", "low", "high"} with its 90 % interval; "random": how many events were "drawn" for
+        random review, "reviewed" and "confirmed". An alert was reviewed if it has a label, and confirmed if this is the
+        positive class. Drawn events count in "alerts", "by_reviewer" and "by_reason", since they are on the list, and in
+        "recall".
     """
-    decided = [alert for alert in state.alerts if alert.status != "open"]
+    listed = [alert for alert in state.alerts if alert.status != "open"]
+    decided = [alert for alert in listed if alert.blind is None]
     days, counts = _days(state, decided), dict.fromkeys(("open", "confirmed", "dismissed", "expired"), 0)
     for alert in state.alerts:
         counts[status_of(alert, state.oldest)] += 1
@@ -440,7 +466,8 @@ def statistics_of(state: LiveState, rate: Rate) -> dict[str, Any]:
         "days": days[-SHOWN_DAYS:],
         "by_score": _by_score(decided, state.threshold),
         "weeks": {"this": _summed(days[-WEEK:]), "last": _summed(days[-2 * WEEK : -WEEK])},
-        **team_statistics(decided),
+        **team_statistics(listed),
+        **quality_of(state.alerts),
     }
 
 

@@ -39,6 +39,7 @@ Positions = NDArray[np.int64]
 LATEST_OF_NODE = 100  # interactions of a node that are looked at, of the fitted ones and of the recent ones
 LABELLED = 50  # labelled interactions of a node that are looked at, if the latest ones are not labelled
 PARTNERS = 20  # partners of a node whose labelled interactions are looked at
+FEW = 5  # times as many reasons are looked at, of which those that raise the score are shown
 LONGEST_WALK = 2000  # recent events of a node in which labelled ones are looked for
 
 
@@ -78,6 +79,11 @@ class LiveExplainer:
         number = None if stored is None else stored.number
         known = self._history.neighbourhood(event, number, as_numbers=not self._is_burst)
         exact = [one.columns for one in (alert, stored) if one is not None and one.columns is not None]
+        is_blind = bool(alert and alert.status == "open" and self._state.settings.explore)
+        n = FEW * top if is_blind else top
+        strongest = self._reasons(known, exact[0] if exact else None, n)
+        if is_blind:  # what lowers a score would tell the drawn events from alerts
+            strongest = [one for one in strongest if one[1] > 0][:top] or sorted(strongest, key=lambda one: -one[1])[:1]
         reasons = [
             {
                 "what": what,
@@ -85,7 +91,7 @@ class LiveExplainer:
                 "reason": reason,
                 "events": [self._behind(known, event, k) for k in places],
             }
-            for what, effect, (reason, places) in self._reasons(known, exact[0] if exact else None, top)
+            for what, effect, (reason, places) in strongest
         ]
         return {"id": event["id"], "score": event["score"], "reasons": reasons}
 
@@ -135,8 +141,9 @@ class LiveExplainer:
     def _shown(self, stored: StoredEvent) -> dict[str, Any]:
         event = stored.content()
         event.pop("label_time", None)
-        time = self._state.outcome.time(stored.ticks)
-        return {**event, "time": time, "label": stored.label, "score": stored.score}
+        time, alert = self._state.outcome.time(stored.ticks), self._state.alerts.get(stored.id)
+        score = stored.score if alert is None else alert.score
+        return {**event, "time": time, "label": stored.label, "score": score}
 
 
 def _query(features: PropagationFeatures, edges: TemporalEdges) -> Query:

@@ -5,6 +5,7 @@ All that comes is checked, then logged, then learnt.
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import threading
 import time
@@ -158,6 +159,7 @@ class LiveModel:
         ahead: str | float | None = None,
         threshold: float | None = None,
         alerts_per_day: float | None = None,
+        explore: float | None = None,
         allow_missing: bool | None = None,
         snapshot_every: int | None = None,
         n_recent: int | None = None,
@@ -190,6 +192,11 @@ class LiveModel:
         alerts_per_day
             How many alerts there are per day, about; stored for later, and undoes a threshold. By default 20, at most a
             twentieth of the events; for bursts, those that the model calls outliers.
+        explore
+            How many other events a day, about, are drawn and put among the alerts for random review; stored for later. None
+            by default, and 0 ends it. They are not marked, and until they are decided have a score like those of the latest
+            alerts. Precision and recall of the alerts follow from them, see `statistics`, and `refit` learns from them what
+            alerts alone cannot tell.
         allow_missing
             Whether an event may lack the field of a feature, which is then missing; stored for later. By default such an
             event is refused, since a field that was renamed would change all scores: what is unknown is null.
@@ -206,6 +213,7 @@ class LiveModel:
             "ahead": ahead,
             "threshold": threshold,
             "alerts_per_day": alerts_per_day,
+            "explore": explore,
             "allow_missing": allow_missing,
         }
         _check_options({**given, "snapshot_every": snapshot_every, "n_recent": n_recent})
@@ -215,6 +223,8 @@ class LiveModel:
             chosen["columns"] = dict(columns)
         if alerts_per_day is not None and threshold is None:
             chosen["threshold"] = None  # which was fixed before
+        if explore:
+            chosen["explore_seed"] = secrets.randbits(53)  # which JSON holds
         with model_file(model) as file:
             fingerprint = None if file is None else fingerprint_of(file)
 
@@ -231,6 +241,8 @@ class LiveModel:
             live._since_snapshot = n_replayed
             if columns is not None:
                 chosen["columns"] = {**live._state.settings.columns, **columns}
+            if live._state.settings.explore_seed is not None:
+                chosen.pop("explore_seed", None)
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
             take_actions(state.folder, live._act_all)
         except BaseException:
@@ -869,6 +881,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
         check_choice("LiveModel.open", "late", options["late"], ("score", "refuse"))
     if options["alerts_per_day"] is not None:
         check_number("LiveModel.open", "alerts_per_day", options["alerts_per_day"])
+    if options["explore"] not in (None, 0):
+        check_number("LiveModel.open", "explore", options["explore"])
     for name in ("snapshot_every", "n_recent"):
         if options[name] is not None:
             check_count("LiveModel.open", name, options[name], 1)

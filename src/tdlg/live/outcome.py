@@ -184,6 +184,7 @@ class Threshold:
         self._day, self._per_day, self.start = outcome.day, alerts_per_day, start
         is_own = alerts_per_day is None and outcome.kind == "outlier_detector"
         self._is_fixed = given is not None or is_own
+        self.events_per_day = start.per_day  # of the window; while it is shorter than a day, also of the fitted edges
         per_day = alerts_per_day or ALERTS_PER_DAY
         n_days = max(1.0, LEAST_ALERTS / per_day)
         self._width = self._day * n_days / N_PARTS
@@ -239,7 +240,7 @@ class Threshold:
     def _find(self) -> None:
         """Compute the threshold again, once there are enough events."""
         self._n_since = 0
-        if self._is_fixed or self._n_added < STEPS[0]:
+        if self._n_added < STEPS[0]:
             return
         latest = self._parts[-1]
         if latest.n_events > JUMP and latest.n_events > JUMP * max(
@@ -249,9 +250,14 @@ class Threshold:
             self._parts = deque([earlier[-1], latest], N_PARTS)  # the rise may have begun within the one before
             self._close_parts()
         scores, n_events, ticks = self._earlier
-        scores, ticks = np.concatenate([scores, latest.top]), ticks + self._span(latest.start, self._clock)
-        self._n_kept, n_days = len(scores), ticks / self._day
-        self.value = self._reached(scores, (self._per_day or ALERTS_PER_DAY) * n_days, n_events + latest.n_events)
+        n_events, n_days = n_events + latest.n_events, (ticks + self._span(latest.start, self._clock)) / self._day
+        self.events_per_day = n_events / max(n_days, 1e-6)
+        if n_days < 1.0:
+            self.events_per_day = max(self.events_per_day, n_events + (1.0 - n_days) * self.start.per_day)
+        if not self._is_fixed:
+            scores = np.concatenate([scores, latest.top])
+            self._n_kept = len(scores)
+            self.value = self._reached(scores, (self._per_day or ALERTS_PER_DAY) * n_days, n_events)
 
     def _reached(self, scores: Floats, wanted: float, n_events: int) -> float:
         return score_reached(scores, wanted if self._per_day else min(wanted, LARGEST_SHARE * n_events))
@@ -266,7 +272,7 @@ class Threshold:
         """All that `restore` needs."""
         counts = self.value, self._n_added, self.start.per_day, self.start.n_edges
         return {
-            "counts": np.array([*counts, self._clock, self._n_since, self._n_kept]),
+            "counts": np.array([*counts, self._clock, self._n_since, self._n_kept, self.events_per_day]),
             "start": self.start.scores,
             "parts": np.array([(part.start, part.n_events, len(part.top)) for part in self._parts]).reshape(-1, 3),
             "tops": np.array([score for part in self._parts for score in sorted(part.top)]),
@@ -274,8 +280,9 @@ class Threshold:
 
     def restore(self, arrays: SavedArrays) -> None:
         """Take over what `arrays` returned."""
-        self.value, n_added, _, _, self._clock, *since = arrays["counts"].tolist()
-        self._n_added, self._n_since, self._n_kept = map(int, (n_added, *since))
+        self.value, n_added, _, _, self._clock, n_since, n_kept, *rate = arrays["counts"].tolist()
+        self._n_added, self._n_since, self._n_kept = map(int, (n_added, n_since, n_kept))
+        self.events_per_day = rate[0] if rate else self.start.per_day  # earlier versions wrote none
         tops = iter(arrays["tops"].tolist())
         for start, n_events, n_top in arrays["parts"].tolist():
             self._parts.append(Part(start, int(n_events), [next(tops) for _ in range(int(n_top))]))

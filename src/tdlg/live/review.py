@@ -318,7 +318,8 @@ def checked_changes(
             answers.append(ChangeAnswer(id, error=error))
         else:
             change.pop("version", None)
-            entries[id_key(id)] = {**change, "id": alert.id, "by": by, "at": at, "model": alert.model}
+            drawn = {} if alert.blind is None else {"chance": alert.chance}
+            entries[id_key(id)] = {**change, "id": alert.id, "by": by, "at": at, "model": alert.model, **drawn}
             answers.append(ChangeAnswer(alert.id, alert))
     return answers, [*entries.values()]
 

@@ -42,6 +42,7 @@ from tdlg.live.event import (
     logged_events,
     made_id,
 )
+from tdlg.live.explore import Explorer
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
 from tdlg.live.review import Review
@@ -112,7 +113,7 @@ class Settings:
     """What was chosen for a state directory, and holds until it is changed; None for a default.
 
     columns : the field of each role and feature; ahead : how far an event may be ahead of the latest one; reading : how
-    nightly tables are read.
+    nightly tables are read; explore, explore_seed : how many events below the threshold are drawn a day, and by what seed.
     """
 
     columns: dict[str, str] = field(default_factory=dict)
@@ -122,6 +123,8 @@ class Settings:
     ahead: str | float | None = None
     allow_missing: bool = False
     reading: dict[str, Any] = field(default_factory=dict)
+    explore: float | None = None
+    explore_seed: int | None = None
 
 
 class Prepared(NamedTuple):
@@ -186,6 +189,8 @@ class LiveState:
     def use(self, prepared: Prepared) -> None:
         """Use other settings from now on."""
         self.settings, self.fields, self.most_ahead, self._threshold = prepared
+        seed = self.settings.explore_seed
+        self._explorer = Explorer(self.settings.explore, seed) if self.settings.explore and seed is not None else None
 
     @property
     def threshold(self) -> float:
@@ -229,14 +234,14 @@ class LiveState:
         labels = {k: (outcome.label(label), at) for (k, label), at in zip(read.labels, read.known, strict=True)}
         ticks, late, repeated = read.ticks.tolist(), scores.late.tolist(), scores.repeated.tolist()
         found, predicted = outcome.scores(scores.values).tolist(), outcome.predicted(scores.values)
-        threshold, answers = self._threshold, []
+        threshold, explorer, answers = self._threshold, self._explorer, []
         for k, (of_event, score) in enumerate(zip(map(tuple, values.tolist()), found, strict=True)):
             id, key = ids[k], read.ids[k]
             if repeated[k]:
                 if score != score:  # a fitted edge
                     answers.append(Answer(id, repeated=True))
                     continue
-                is_alert = key in self.alerts.of_id
+                is_alert = self._is_alert(key)
             else:
                 label, known = labels.get(k, (None, None))
                 ends = read.src[k], read.dst[k]
@@ -248,7 +253,9 @@ class LiveState:
                 if is_alert and self.review.snoozed:
                     is_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
                 if is_alert:
-                    self._raise_alert(event)
+                    self._raise_alert(event, None if explorer is None else 1.0)
+                elif explorer is not None and label is None and score < threshold.value:
+                    self._explore(explorer, event)
                 counts = self.days.setdefault(int(ticks[k] // self._day), [0, 0])
                 counts[0] += 1
                 counts[1] += is_alert
@@ -259,16 +266,32 @@ class LiveState:
             del self.days[min(self.days)]
         return answers
 
-    def _raise_alert(self, event: StoredEvent) -> None:
+    def _explore(self, explorer: Explorer, event: StoredEvent) -> None:
+        """Put an event that is no alert on the list if it is drawn, with a score that does not tell it from alerts."""
+        assert event.keys is not None
+        id, src, dst = event.keys
+        chance, (drawn, place) = explorer.chance(self._threshold.events_per_day), explorer.uniforms(id)
+        if drawn < chance and not self.review.is_snoozed(src, dst, event.ticks):
+            shown = self.alerts.like_others(place, self._threshold.value, self._threshold.start.scores)
+            self._raise_alert(event, chance, [event.score, shown])
+
+    def _is_alert(self, key: Any) -> bool:
+        alert = self.alerts.of_id.get(key)
+        return alert is not None and alert.blind is None
+
+    def _raise_alert(self, event: StoredEvent, chance: float | None, blind: list[float] | None = None) -> None:
         features = {name: value for name, value in event.content().items() if name not in NOT_FEATURES}
-        content = event.id, event.src, event.dst, self.outcome.time(event.ticks), event.ticks, features, event.score
-        columns = None if event.columns is None else event.columns.copy()
-        self.alerts.add(Alert(0, *content, model=self.generation, columns=columns))
+        content = event.id, event.src, event.dst, self.outcome.time(event.ticks), event.ticks, features
+        score, columns = (
+            event.score if blind is None else blind[1],
+            None if event.columns is None else event.columns.copy(),
+        )
+        self.alerts.add(Alert(0, *content, score, model=self.generation, columns=columns, chance=chance, blind=blind))
 
     def answer_of(self, event: StoredEvent) -> Answer:
         """The answer that an event got before."""
         probabilities = event.values if self.outcome.classes else ()
-        predicted, is_alert = self.outcome.predicted_one(event.values), self.alerts.get(event.id) is not None
+        predicted, is_alert = self.outcome.predicted_one(event.values), self._is_alert(id_key(event.id))
         return Answer(event.id, event.score, probabilities, predicted, event.late, True, is_alert)
 
     def known_as(self, id: Any) -> Any:

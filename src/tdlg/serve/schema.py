@@ -320,6 +320,22 @@ class Weeks(Struct, forbid_unknown_fields=True):
     last: Counts
 
 
+class Share(Struct, forbid_unknown_fields=True):
+    """A share with the ends of its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Random(Struct, forbid_unknown_fields=True):
+    """Events below the threshold that were drawn for random review."""
+
+    drawn: int
+    reviewed: int
+    confirmed: int
+
+
 class Statistics(Struct, forbid_unknown_fields=True):
     """How much there is to do, and how many alerts were confirmed."""
 
@@ -333,6 +349,9 @@ class Statistics(Struct, forbid_unknown_fields=True):
     weeks: Weeks
     by_reviewer: list[OfReviewer]
     by_reason: list[OfReason]
+    precision: Annotated[Share | None, says("Of the reviewed alerts, the share that was confirmed.")]
+    recall: Annotated[Share | None, says("Of all positive events, the share that was an alert: from random review.")]
+    random: Random
 
 
 class About(Struct, forbid_unknown_fields=True):

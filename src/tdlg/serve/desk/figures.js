@@ -4,11 +4,14 @@ import { ask, byId, counted, draw, make, percent, valued } from "./dom.js";
 
 export async function showFigures() {
   const found = await ask("statistics");
-  const { confirmed, dismissed, open } = found.alerts;
-  const reviewed = confirmed + dismissed;
+  const { precision, recall, random, alerts } = found;
+  const confirmed = alerts.confirmed - random.confirmed;
+  const reviewed = confirmed + alerts.dismissed - (random.reviewed - random.confirmed);
+  const within = ({ low, high }) => `${percent(low)} to ${percent(high)} (90 % interval)`;
   const tiles = [
-    ["Precision", reviewed ? percent(confirmed / reviewed) : "–", reviewed ? `${valued(confirmed)} of ${counted(reviewed, "alert")} confirmed` : "no alert reviewed yet"],
-    ["Open alerts", valued(open), `from a score of ${found.threshold.toPrecision(3)}`],
+    ["Precision", precision ? percent(precision.value) : "–", precision ? `${within(precision)}; ${valued(confirmed)} of ${counted(reviewed, "alert")} confirmed` : "no alert reviewed yet"],
+    ...(random.drawn ? [["Recall", recall ? percent(recall.value) : "–", `${recall ? `${within(recall)}; ` : ""}${valued(random.reviewed)} of ${counted(random.drawn, "random event")} reviewed, ${valued(random.confirmed)} confirmed`]] : []),
+    ["Open alerts", valued(alerts.open), `from a score of ${found.threshold.toPrecision(3)}`],
     ["Events per second", valued(Number(found.events_per_second.toPrecision(3))), "in the last minute"],
     ["Events", valued(found.events), `${counted(found.labels, "label")} learnt`],
   ];

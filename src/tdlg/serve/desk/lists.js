@@ -4,6 +4,7 @@ import { suggest, untilOf } from "./case.js";
 import { ask, byId, cellsOf, linkToNode, make, named, options, query, scored, tell, valued, when } from "./dom.js";
 
 const MOST = 200;
+const percent1 = (part) => `${(100 * part).toPrecision(2)} %`;
 
 const headsOf = (table) => [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
 
@@ -99,7 +100,7 @@ export async function showAudit() {
   fill(byId("actions"), actions.map((one) => [
     ["time", when(one.at)],
     ["", one.by || "program"],
-    ["id", [WORDS[one.do]?.(one) ?? one.do, one.note ? `“${one.note}”` : ""].filter(Boolean).join(" ")],
+    ["id", [WORDS[one.do]?.(one) ?? one.do, one.note ? `“${one.note}”` : "", one.chance === undefined ? "" : `(a random event, drawn with a chance of ${percent1(one.chance)})`].filter(Boolean).join(" ")],
     ["id", one.nodes ? one.nodes.map(named).join(" → ") : valued(one.id ?? "–")],
     ["", one.model || "–"],
   ]));
