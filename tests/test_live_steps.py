@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import threading
 import time
 
+import numpy as np
 import pytest
 
 from live_payments import classifier, event, events, label
@@ -31,6 +33,7 @@ def test_events_between_steps_do_not_change_it(tmp_path, monkeypatch):
             time.sleep(0.01)
         return crc(path)
 
+    monkeypatch.setattr(store, "SPARSE_FROM", 64)
     with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=100) as live:
         live.in_steps = True
         monkeypatch.setattr(store, "_crc_of", waiting)
@@ -60,6 +63,41 @@ def test_events_between_steps_do_not_change_it(tmp_path, monkeypatch):
             live.submit([event(600 + k)])
             live.label([label(500 + k)])
     assert answers(tmp_path / "live") == answers(tmp_path / "alone")
+
+
+def test_what_is_written_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "SPARSE_FROM", 64)
+    rng = np.random.default_rng(0)
+    some = rng.normal(size=(101, 7)) * (rng.random((101, 7)) < 0.3)
+    some[:2, 0] = -0.0, np.nan
+    arrays = {
+        "some": some,
+        "all": np.arange(1000),
+        "none": np.zeros((0, 3)),
+        "one": np.array(5),
+        "zeros": np.zeros(1001),
+    }
+    arrays |= {"short": np.zeros((50, 2), np.float32), "words": np.zeros((40, 2), np.int64)}
+    store.write_arrays(tmp_path / "x", {**arrays, "made": lambda: np.arange(3, dtype=np.uint8)})
+    found = store.ArrayFile(tmp_path / "x")
+    for name, array in {**arrays, "made": np.arange(3, dtype=np.uint8)}.items():
+        assert (found[name].shape, found[name].dtype, found[name].tobytes()) == (
+            array.shape,
+            array.dtype,
+            array.tobytes(),
+        )
+    assert (tmp_path / "x").stat().st_size < 0.7 * sum(array.nbytes for array in arrays.values())
+
+
+def test_large_files_are_removed_beside_all_else(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "REMOVED_AT_ONCE", 100)
+    with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=10) as live:
+        for row in range(500, 560, 10):
+            live.submit(events(range(row, row + 10)))
+        for thread in threading.enumerate():
+            if thread.name == "tdlg-remove":
+                thread.join()
+        assert len(snapshots(tmp_path)) == 2
 
 
 def test_a_full_disk_between_steps_is_reported(tmp_path, monkeypatch):

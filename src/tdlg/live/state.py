@@ -54,7 +54,7 @@ __all__ = ["Answer", "LabelAnswer", "LiveState", "Settings"]
 
 Arrays = dict[str, NDArray[Any]]
 
-SNAPSHOT_FORMAT = 6
+OLDEST_FORMAT, SNAPSHOT_FORMAT = 6, 7
 MOST_DAYS = 400  # days whose numbers of events and alerts are kept
 NOT_FEATURES = frozenset({*ROLES, ALIAS})
 
@@ -151,7 +151,7 @@ class LiveState:
         self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, start: Start | None = None
     ) -> None:
         self.model, self.scorer = model, scorer
-        self.outcome = Outcome(model, scorer.clock)
+        self.outcome = Outcome(model)
         self.recent = RecentEvents(n_recent, model.edges_.bipartite)
         self.alerts, self.review = Alerts(), Review()
         self.generation = ""
@@ -326,7 +326,7 @@ class LiveState:
         self.n_labels += 1
         event, alert = self.recent.get(id), self.alerts.get(id)
         if event is not None:
-            event.label, event.label_ticks = label, None if label is None else ticks
+            self.recent.set_label(event, label, None if label is None else ticks)
         if alert is not None:
             self.alerts.decide(alert, label, self.outcome.is_positive(label), self.outcome.time(ticks), ticks)
         return LabelAnswer(id)
@@ -477,7 +477,7 @@ class LiveState:
     def restored(cls, model: Any, arrays: SavedArrays, n_recent: int | None = None) -> Self:
         """The state with these arrays, and with as many recent events as before by default."""
         content = decode([arrays["content"].tobytes()])[0]
-        if content["format"] != SNAPSHOT_FORMAT:
+        if not OLDEST_FORMAT <= content["format"] <= SNAPSHOT_FORMAT:
             raise StateError(
                 f"The snapshot has the format {content['format']}; this version of tdlg reads format {SNAPSHOT_FORMAT}.",
                 "Install a newer version of tdlg."

@@ -23,6 +23,7 @@ import re
 import shutil
 import signal
 import sys
+import threading
 import time
 import warnings
 import zlib
@@ -41,7 +42,7 @@ from numpy.typing import NDArray
 from tdlg import __version__
 from tdlg.atomic import DRAFT, as_path, draft_of, new_file, put_in_place, sync_folder, sync_path
 from tdlg.exceptions import ParameterError, warn
-from tdlg.live.log import SEGMENT_BYTES, Log, LogError, Record, StateError, noted_end, read_records
+from tdlg.live.log import SEGMENT_BYTES, Log, LogError, Record, StateError, noted_end, read_records, sync_file
 
 __all__ = [
     "ArrayFile",
@@ -56,7 +57,13 @@ __all__ = [
 DIRECTORY_FORMAT = 2
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
-AT_ONCE = 1 << 22  # bytes that are summed together
+AT_ONCE = 1 << 22  # bytes that are summed or written together
+REMOVED_AT_ONCE = 1 << 26  # bytes of a file
+SPARSE_FROM, LARGEST_SHARE = (
+    1 << 20,
+    0.8,
+)  # bytes of an array, of which at most this share is not 0: that alone is written
+WORD = np.dtype(np.int64)
 FORKS = sys.platform == "linux"  # where memory is copied page by page, once it changes
 MOST_FILES = 1 << 16  # that a process has open
 PR_SET_PDEATHSIG = 1
@@ -351,8 +358,8 @@ class StateDirectory:
             finally:
                 for snapshot in before:
                     if snapshot not in generation.listed:
-                        snapshot.path.unlink(missing_ok=True)
                         _CHECKED.pop(snapshot.path, None)
+                        _remove(snapshot.path)
         self.log.roll()
 
     def newest_snapshot(self) -> Snapshot | None:
@@ -455,7 +462,10 @@ class StateDirectory:
         """Size in bytes of the log, the snapshots, and the models with all else in the generations."""
         folders = self.generations()
         snapshots = sum(snapshot.path.stat().st_size for folder in folders for snapshot in folder.snapshots())
-        files = sum(path.stat().st_size for folder in folders for path in folder.path.rglob("*"))
+        files = 0
+        for path in (path for folder in folders for path in folder.path.rglob("*")):
+            with suppress(FileNotFoundError):  # a draft, which has got its name meanwhile
+                files += path.stat().st_size
         manifest = (self.folder / MANIFEST).stat().st_size
         return {"log": self.log.n_bytes, "snapshots": snapshots, "models": manifest + files - snapshots}
 
@@ -568,6 +578,21 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise StateError(f"{path}: the file is missing or damaged ({error}). Restore it from a copy.") from error
     return content if isinstance(content, dict) else {}
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a large one part by part beside all else: a sync of the log would wait for it."""
+
+    def shorten() -> None:
+        for size in range(path.stat().st_size, 0, -REMOVED_AT_ONCE):
+            os.truncate(path, size)
+            time.sleep(0.01)
+        path.unlink()
+
+    if path.exists() and path.stat().st_size > REMOVED_AT_ONCE:
+        threading.Thread(target=shorten, name="tdlg-remove", daemon=True).start()
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _crc_of(path: Path) -> int:
@@ -684,6 +709,7 @@ class ForkedWriter:
         """In the forked process, which ends here."""
         try:
             gc.disable()
+            os.nice(19)  # events go first
             self._prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -721,17 +747,31 @@ class ForkedWriter:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays without objects, one after the other, then where each is.
+    """Write arrays without objects, one after the other, then where each is; of large ones, what is not 0, and where.
 
     A function stands for an array that is made when its turn comes.
     """
-    places, at = {}, 0
+    places: dict[str, tuple[Any, ...]] = {}
+    at = n_dirty = 0
     with open(path, "wb") as file:
         for name, given in arrays.items():
             array = np.asarray(given() if callable(given) else given)
-            data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
             places[name] = array.dtype.str, array.shape, at
-            at += file.write(data)
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            if array.nbytes >= SPARSE_FROM and array.dtype.itemsize == WORD.itemsize:
+                words = content.view(WORD)
+                is_set = words != 0
+                if np.count_nonzero(is_set) < LARGEST_SHARE * len(words):
+                    where = np.packbits(is_set)
+                    content = np.concatenate([where, words[is_set].view(np.uint8)])
+                    places[name] = *places[name], len(where), len(content)
+            for start in range(0, len(content), AT_ONCE):
+                n_written = file.write(content[start : start + AT_ONCE].data)
+                at, n_dirty = at + n_written, n_dirty + n_written
+                if n_dirty >= 2 * AT_ONCE:  # a sync of the log waits for what is dirty
+                    file.flush()
+                    sync_file(file.fileno())
+                    n_dirty = 0
         file.write(json.dumps(places).encode() + b"%020d" % at)
 
 
@@ -747,9 +787,14 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             self._places = json.loads(file.read(end - start))
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        kind, shape, start = self._places[name]
+        kind, shape, start, *packed = self._places[name]
         dtype, n = np.dtype(kind), int(np.prod(shape))
-        return np.fromfile(self._path, dtype, n, offset=start).reshape(shape)
+        if not packed:
+            return np.fromfile(self._path, dtype, n, offset=start).reshape(shape)
+        n_places, size = packed
+        content, words = np.fromfile(self._path, np.uint8, size, offset=start), np.zeros(n, WORD)
+        words[np.unpackbits(content[:n_places], count=n).view(np.bool_)] = content[n_places:].view(WORD)
+        return words.view(dtype).reshape(shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
