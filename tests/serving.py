@@ -33,10 +33,10 @@ def arrow(frame, **options):
 class Client:
     """Sends requests over one connection, as programs do."""
 
-    def __init__(self, service, **headers):
+    def __init__(self, service, timeout=20, **headers):
         host, _, port = service.url.removeprefix("http://").rstrip("/").rpartition(":")
         self.host = f"{host}:{port}"
-        self.connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        self.connection = http.client.HTTPConnection(host, int(port), timeout=timeout)
         self.headers = headers
 
     def __call__(self, method, path, body=None, media=None, **headers):
@@ -76,6 +76,7 @@ def opened(client, start):
 @contextmanager
 def serving(live, **options):
     """A client of a running service."""
+    options.setdefault("apart", False)
     with Service(live, port=0, **options) as service:
         client = Client(service)
         client.service = service

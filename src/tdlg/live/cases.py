@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 Arrays = dict[str, NDArray[Any]]
-Node = list[int]  # the number of its newest event, and how many events it has
+Node = list[Any]  # the number of its newest event, how many events it has, and the numbers of those with a label
 Where: TypeAlias = "Callable[[Alert], bool]"
 Status = Literal["open", "confirmed", "dismissed", "expired", "decided", "all"]
 Order = Literal["newest", "highest", "latest"]
@@ -129,6 +130,38 @@ class RecentEvents:
         found = {id(nodes): nodes.get(id_key(node), (0, 0))[1] for nodes in self._nodes}
         return sum(found.values())
 
+    def labelled_of(self, node: Any, most: int, before: int | None = None) -> list[StoredEvent]:
+        """The latest events of a node that have a label, the latest first, with numbers below `before` if it is given."""
+        key, numbers = id_key(node), set[int]()
+        for nodes in self._nodes:
+            listed = nodes[key][2] if key in nodes else []
+            end = len(listed) if before is None else bisect_left(listed, before)
+            numbers.update(listed[max(0, end - most) : end])
+        found = map(self.at, sorted(numbers, reverse=True)[:most])
+        return [event for event in found if event is not None]
+
+    def set_label(self, event: StoredEvent, label: Any, ticks: Any) -> None:
+        """Set the label of an event and when it became known, or take it back."""
+        if (event.label is None) != (label is None):
+            self._list(event, label is not None)
+        event.label, event.label_ticks = label, ticks
+
+    def _list(self, event: StoredEvent, is_labelled: bool) -> None:
+        """List an event at its nodes as one with a label, or no more."""
+        assert event.keys is not None
+        for listed in {id(of): of for of in (nodes[key][2] for nodes, key in self._ends_of(event))}.values():
+            place = bisect_left(listed, event.number)
+            if is_labelled:
+                listed.insert(place, event.number)
+            else:
+                del listed[place]
+
+    def _ends_of(self, event: StoredEvent) -> list[tuple[dict[Hashable, Node], Any]]:
+        """Where the nodes of an event are kept, one of a loop, and their keys."""
+        assert event.keys is not None
+        (sources, destinations), (_, src, dst) = self._nodes, event.keys
+        return [(sources, src), (destinations, dst)][: 1 if sources is destinations and src == dst else 2]
+
     def add(self, event: StoredEvent, keys: tuple[Any, Any, Any] | None = None) -> None:
         """Store an event, whose number is set here; `keys` are those of its id, source and destination, if known."""
         number = event.number = self.n_added
@@ -144,15 +177,17 @@ class RecentEvents:
         sources, destinations = self._nodes
         source = sources.get(src)
         if source is None:
-            source = sources[src] = [-1, 0]
+            source = sources[src] = [-1, 0, []]
         destination = destinations.get(dst)
         if destination is None:
-            destination = destinations[dst] = [-1, 0]
+            destination = destinations[dst] = [-1, 0, []]
         event.before_src, event.before_dst = source[0], destination[0]
         source[0] = destination[0] = self.number_of[key] = number
         source[1] += 1
         if source is not destination:
             destination[1] += 1
+        if event.label is not None:
+            self._list(event, True)
 
     def remove(self, event: StoredEvent) -> None:
         """Forget an event, but for its place, which leads to those before it."""
@@ -178,10 +213,9 @@ class RecentEvents:
 
     def _count(self, event: StoredEvent) -> None:
         """Count an event no more at its nodes, and forget those without events."""
-        assert event.keys is not None
-        ends = [(self._nodes[0], event.keys[1]), (self._nodes[1], event.keys[2])]
-        is_loop = ends[0][0] is ends[1][0] and ends[0][1] == ends[1][1]
-        for nodes, key in ends[: 1 if is_loop else 2]:
+        if event.label is not None:
+            self._list(event, False)
+        for nodes, key in self._ends_of(event):
             node = nodes[key]
             node[1] -= 1
             if not node[1]:

@@ -40,7 +40,7 @@ from tdlg.live.event import (
     labels_payload,
     plain,
 )
-from tdlg.live.explain import LiveExplainer
+from tdlg.live.explain import LiveExplainer, Question, main_reason
 from tdlg.live.log import StateError
 from tdlg.live.replay import (
     LOOK_EVERY,
@@ -326,7 +326,7 @@ class LiveModel:
         with self._learning:
             self._state, self.model = successor.state_after(self._state), successor.model
             self._state.generation = generation.name
-            self._explainer = LiveExplainer(self._state)
+            self._explainer = LiveExplainer(self._state, successor.reasons)
             self._directory.adopt(generation)
         self._is_due = True
 
@@ -796,8 +796,26 @@ class LiveModel:
         if alert is None:
             return ""
         if alert.reason is None:
-            alert.reason = self._explainer.main_reason(id)
+            alert.reason = main_reason(self._explainer.explain(id, 3))
         return alert.reason
+
+    @locked
+    def question(self, id: Any, top: int = 3) -> tuple[str, Question | None]:
+        """What `explain` needs, for another process: `Reasons.answer` of the model in this file is what `explain` gives.
+
+        Of the id None, there is no question but the file, and this process looks through the fitted edges now.
+        """
+        if id is None:
+            self._explainer.reasons.fitted.prepare()
+        question = None if id is None else self._explainer.question(id, top)
+        return str(self.folder / self._state.generation / MODEL), question
+
+    @locked
+    def keep_reason(self, id: Any, reason: str) -> None:
+        """Keep the main reason for an alert that was found elsewhere."""
+        alert = self._state.alerts.get(id)
+        if alert is not None:
+            alert.reason = reason
 
     @locked
     def node(self, id: Any, limit: int = 100) -> dict[str, Any]:

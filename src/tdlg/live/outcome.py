@@ -17,6 +17,7 @@ from sklearn.utils import get_tags
 from tdlg.clock import rounded_up, ticks_per_second
 from tdlg.exceptions import TdlgWarning
 from tdlg.explain.positive import positive_of
+from tdlg.propagate.running import stream_clock
 from tdlg.propagate.state import SavedArrays
 
 __all__ = ["Outcome", "Start", "Threshold", "saved_start", "score_reached", "start_of"]
@@ -41,15 +42,15 @@ SHARE = 0.02  # of the scores that are kept: or after this number of events, if 
 class Outcome:
     """What the values of a fitted model mean.
 
-    clock : a time of the stream, which shows the unit of its ticks. kind : "classifier", "regressor" or
+    kind : "classifier", "regressor" or
     "outlier_detector". classes : with whole numbers as integers, empty if there are none. positive : the class that scores
     are about, None without classes.
     """
 
-    def __init__(self, model: Any, clock: Any) -> None:
+    def __init__(self, model: Any) -> None:
         self.kind = get_tags(model).estimator_type
         self._edges = model.edges_
-        self.unit = np.datetime_data(clock.dtype)[0] if isinstance(clock, np.datetime64) else None
+        self.unit = stream_clock(model.edges_)[0]
         self._offset = float(getattr(model, "offset_", 0.0))
         self.classes: list[Any] = []
         if self.kind == "classifier":

@@ -269,7 +269,7 @@ class _LoggedHistory:
         self.model, self.records = model, records
         self.n_lost = 0  # records of the log that were removed, and that the model was not fitted on
         fresh = StreamScorer(model, ids=origin.ids)
-        self._scorer, self.outcome = fresh, Outcome(model, fresh.clock)
+        self._scorer, self.outcome = fresh, Outcome(model)
         self._origin = origin
         self.events: dict[Any, _Event] = {}
         self.labels: dict[Any, list[_Label]] = {}
@@ -510,7 +510,7 @@ def _leave_request(state: StateReader, history: _LoggedHistory) -> None:
     model, ids = history.fitted(LAST)
     scorer = history.scorer_of(model, ids, LAST)
     scorer.forget()
-    start = start_of(model, Outcome(model, scorer.clock))
+    start = start_of(model, Outcome(model))
     arrays = {f"scorer/{name}": array for name, array in scorer.saved().items()}
     arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
 

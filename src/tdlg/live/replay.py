@@ -19,6 +19,7 @@ from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError, warn
 from tdlg.live.event import RECORDS_IN_WORDS, SWITCH, decode, encode, events_of, ids_of_edges, labels_of, withdrawn_by
+from tdlg.live.explain import Reasons
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, Start
 from tdlg.live.scorer import StreamScorer
@@ -172,6 +173,7 @@ class Successor:
 
     def __init__(self, path: Path, aside: set[int]) -> None:
         self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
+        self.reasons = Reasons(self.model)
         self._scorer = StreamScorer.restore(self.model, PrefixedArrays(arrays, "scorer/"))
         per_day, n_edges = arrays["counts"].tolist()
         self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
@@ -229,6 +231,7 @@ class Takeover:
             self._ready = None
             try:
                 found = find()
+                found.reasons.fitted.prepare()
                 found.follow(self._directory.log)
                 self._ready = found
             except Exception as error:
@@ -240,7 +243,7 @@ class Takeover:
 
 def replayed(scorer: StreamScorer, records: Iterable[Record]) -> Iterator[tuple[list[Any], NDArray[np.float64]]]:
     """Replay records with a scorer alone; gives the ids and values of the new events of each record."""
-    unit = Outcome(scorer.model, scorer.clock).unit
+    unit = Outcome(scorer.model).unit
     for record in records:
         events = events_of(record, unit)
         if events:

@@ -138,7 +138,14 @@ class Api:
     async def explain(self, request: Request) -> Response:
         """The reasons for the score of an event."""
         asked = query_of(request, schema.ExplainQuery)
-        return answered(await self._worker.ask(lambda live: _explained(live, asked.id, asked.top)))
+        return answered(await self._explained(asked.id, asked.top))
+
+    async def _explained(self, id: Any, top: int) -> dict[str, Any]:
+        found = await self._worker.explain(id, top)
+        reasons = [
+            {**one, "events": [_shown(self._worker, event) for event in one["events"]]} for one in found["reasons"]
+        ]
+        return {**found, "reasons": reasons}
 
     async def events(self, request: Request) -> Response:
         """One event, with its score and label."""
@@ -177,7 +184,7 @@ class Api:
         """Each is a question of its own, so that scoring does not wait for all of them."""
         for alert in alerts:
             if alert.reason is None:
-                alert.reason = await self._worker.ask(lambda live, id=alert.id: live.reason(id))  # type: ignore[misc]
+                alert.reason = await self._worker.reason(alert.id)
 
     async def cases(self, request: Request) -> Response:
         """The open alerts as cases."""
@@ -212,10 +219,7 @@ class Api:
     async def _whole_case(self, id: str) -> dict[str, Any]:
         case = await self._worker.ask(lambda live: case_with(live, id))
         await self._find_reasons(case.alerts[:1])
-        explanations = [
-            await self._worker.ask(lambda live, id=one.id: _explained(live, id, TOP))  # type: ignore[misc]
-            for one in case.alerts[:MOST_EXPLAINED]
-        ]
+        explanations = [await self._explained(one.id, TOP) for one in case.alerts[:MOST_EXPLAINED]]
         node = await self._worker.ask(lambda live: shown_node(live, case.node, MOST_OF_NODE))
         return {"case": _case(case), "explanations": explanations, "node": node}
 
@@ -368,12 +372,6 @@ def _case(case: Case) -> schema.Case:
     return schema.Case(case.id, case.role, case.node, case.alerts[0].score, [_alert(one) for one in case.alerts])
 
 
-def _explained(live: LiveModel, id: Any, top: int) -> dict[str, Any]:
-    found = live.explain(id, top=top)
-    reasons = [{**one, "events": [_shown(live, event) for event in one["events"]]} for one in found["reasons"]]
-    return {**found, "reasons": reasons}
-
-
 def _label_answer(answer: LiveLabelAnswer) -> LabelAnswer | Refused:
     return LabelAnswer(answer.id) if answer.error is None else _refused(answer)
 
@@ -390,7 +388,7 @@ def shown_node(live: LiveModel, id: Any, limit: int) -> dict[str, Any]:
     return {**found, "events": [_shown(live, event) for event in found["events"]]}
 
 
-def _shown(live: LiveModel, event: Mapping[str, Any]) -> dict[str, Any]:
+def _shown(live: LiveModel | Worker, event: Mapping[str, Any]) -> dict[str, Any]:
     label = event["label"]
     return {**event, "is_positive": None if label is None else live.is_positive(label)}
 

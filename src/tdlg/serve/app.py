@@ -26,6 +26,7 @@ from tdlg.serve.feed import Feed
 from tdlg.serve.http import Limits, RefusedError, answered
 from tdlg.serve.metrics import Metrics
 from tdlg.serve.pages import Pages
+from tdlg.serve.reader import ReaderError
 from tdlg.serve.schema import ADDRESSES, Refused
 from tdlg.serve.webhook import Webhook
 from tdlg.serve.worker import BusyError, StoppingError, Worker
@@ -46,6 +47,7 @@ def make_app(
     webhook: str | None = None,
     webhook_secret: str | None = None,
     limits: Limits | None = None,
+    apart: bool = True,
 ) -> Starlette:
     """Make the application that scores events over HTTP and shows the desk.
 
@@ -66,6 +68,8 @@ def make_app(
         The address to which new and decided alerts are sent, and the secret with which requests to it are signed.
     limits
         How much is accepted at once; `Limits()` by default.
+    apart
+        Whether a process of its own finds reasons, so that scores do not wait for them. True by default; it loads the model.
     """
     limits = Limits() if limits is None else limits
     tokens = Tokens(token, lambda: live.people)
@@ -76,7 +80,7 @@ def make_app(
             metrics.turns.observe(n)
         feed.notice()
 
-    worker = Worker(live, limits, after)
+    worker = Worker(live, limits, after, apart=apart)
     feed = Feed(worker)
     api = Api(worker, feed, limits, metrics, [str(label) for label in live.classes])
 
@@ -113,7 +117,7 @@ def make_app(
         lifespan=working,
     )
     app.router.redirect_slashes = False
-    app.state.feed, app.state.metrics = feed, metrics
+    app.state.feed, app.state.metrics, app.state.reader = feed, metrics, worker.reader
     return app
 
 
@@ -161,6 +165,8 @@ async def _failed(request: Request, error: Exception) -> Response:
         status = 409
     elif isinstance(error, BusyError):
         status, headers = 429, {"retry-after": "1"}
+    elif isinstance(error, ReaderError):
+        status, headers = 503, {"retry-after": "1"}
     elif isinstance(error, StateError | StoppingError):
         status, headers = 503, {"retry-after": "5"}
     if isinstance(error, LogError):

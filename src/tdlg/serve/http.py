@@ -49,6 +49,8 @@ class Limits:
         Events and labels that may wait for their turn; beyond it a request gets 429.
     batch
         Events and labels that are taken in one turn, with one sync of the log. A larger request is one turn of its own.
+    questions
+        Reasons that may be asked for at the same time; beyond it a request gets 503.
     desks
         Pages that may listen for changes at the same time.
     connections
@@ -64,6 +66,7 @@ class Limits:
     events: int = 10_000
     queue: int = 20_000
     batch: int = 2_000
+    questions: int = 200
     desks: int = 32
     connections: int = 1_000
     seconds: int = 30

@@ -48,6 +48,8 @@ class Service:
         The address to which new and decided alerts are sent, and the secret with which requests to it are signed.
     limits
         How much is accepted at once; `Limits()` by default.
+    apart
+        Whether a process of its own finds reasons, so that scores do not wait for them. True by default; it loads the model.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class Service:
         webhook: str | None = None,
         webhook_secret: str | None = None,
         limits: Limits | None = None,
+        apart: bool = True,
     ) -> None:
         import uvicorn
 
@@ -91,6 +94,7 @@ class Service:
             webhook=webhook,
             webhook_secret=webhook_secret,
             limits=limits,
+            apart=apart,
         )
         config = uvicorn.Config(
             self._app,

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -14,8 +15,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tdlg.exceptions import TdlgError
+from tdlg.live.explain import main_reason
 from tdlg.live.log import StateError
 from tdlg.serve.http import Limits
+from tdlg.serve.reader import Reader
 
 if TYPE_CHECKING:
     from tdlg.live.model import LiveModel
@@ -69,10 +72,16 @@ class Worker:
         How many events may wait, and how many are taken in a turn.
     after
         Called on the event loop after each call of the live model, with the number of events and labels in it.
+    apart
+        Whether a process of its own finds reasons. By default the thread does it.
     """
 
-    def __init__(self, live: LiveModel, limits: Limits, after: Callable[[int], object] = lambda n: None) -> None:
+    def __init__(
+        self, live: LiveModel, limits: Limits, after: Callable[[int], object] = lambda n: None, *, apart: bool = False
+    ) -> None:
         self._live, self._limits, self._after = live, limits, after
+        self.reader = Reader(limits.questions) if apart else None
+        self.is_positive = live.is_positive
         self._jobs: deque[Job] = deque()  # events and labels
         self._questions: deque[Job] = deque()
         self._wake = threading.Event()
@@ -112,6 +121,22 @@ class Worker:
         (answer,) = await self._enqueued(self._questions, lambda questions: [questions[0](self._live)], [question])
         return answer
 
+    async def explain(self, id: Any, top: int) -> dict[str, Any]:
+        """The reasons for a score; see `LiveModel.explain`."""
+        if self.reader is None:
+            return await self.ask(lambda live: live.explain(id, top=top))
+        self.reader.check()
+        found: dict[str, Any] = await self.reader.answer(await self.ask(lambda live: live.question(id, top)))
+        return found
+
+    async def reason(self, id: Any) -> str:
+        """The main reason for an alert; see `LiveModel.reason`."""
+        if self.reader is None:
+            return await self.ask(lambda live: live.reason(id))
+        reason = main_reason(await self.explain(id, 3))
+        await self.ask(lambda live: live.keep_reason(id, reason))
+        return reason
+
     async def _done(self, act: Act, items: Sequence[Any]) -> list[Any]:
         if not items:
             return []
@@ -134,12 +159,21 @@ class Worker:
         """Begin, on the running event loop."""
         self.loop = asyncio.get_running_loop()
         self._thread.start()
+        if self.reader is not None:
+            self._preparing = asyncio.create_task(self._prepare(self.reader))
+
+    async def _prepare(self, reader: Reader) -> None:
+        """Let the reader load the model before it is asked, while nobody waits."""
+        with suppress(Exception):  # which the next question tells of
+            await reader.answer(await self.ask(lambda live: live.question(None)))
 
     async def stop(self) -> None:
         """Refuse what is new, finish all that waits, and end the thread."""
         self._stopping = True
         self._wake.set()
         await asyncio.to_thread(self._thread.join)
+        if self.reader is not None:
+            await self.reader.close()
 
     def _settle(self, jobs: Sequence[Job], outcomes: list[list[Any] | Exception], n: int, sequence: int) -> None:
         self.waiting -= n
