@@ -274,22 +274,21 @@ class TestAllTransformers:
 
 
 class TestNodeEmbeddings:
-    def by_loops(self, edges, Y, aggregate):
+    def by_loops(self, edges, Y):
         X, count = np.zeros((edges.n_nodes, Y.shape[1])), np.zeros(edges.n_nodes)
         for u, v, row in zip(edges.src_code, edges.dst_code, Y, strict=True):
             for node in {u, v}:
                 X[node] += row
                 count[node] += 1
-        return X / np.maximum(count, 1)[:, np.newaxis] if aggregate == "mean" else X
+        return X / np.maximum(count, 1)[:, np.newaxis]
 
-    @pytest.mark.parametrize("aggregate", ["mean", "sum"])
     @pytest.mark.parametrize("form", [np.asarray, csr_array])
-    def test_the_definition(self, aggregate, form):
+    def test_the_definition(self, form):
         edges = network(60)[:40]  # some nodes of the table have no edge here
         Y = np.random.default_rng(0).normal(size=(40, 3))
-        X = node_embeddings(edges, form(Y), aggregate)
+        X = node_embeddings(edges, form(Y))
         assert issparse(X) == (form is csr_array)
-        np.testing.assert_allclose(X.toarray() if issparse(X) else X, self.by_loops(edges, Y, aggregate), atol=1e-12)
+        np.testing.assert_allclose(X.toarray() if issparse(X) else X, self.by_loops(edges, Y), atol=1e-12)
 
     def test_rows_of_h(self):
         edges = network()
@@ -310,10 +309,6 @@ class TestNodeEmbeddings:
             node_embeddings(np.zeros((3, 3)), np.zeros((3, 2)))
         with pytest.raises(ParameterError, match="of numbers"):
             node_embeddings(network(), [["a"]] * 400)
-
-    def test_aggregate(self):
-        with pytest.raises(ParameterError, match=r"one of \['mean', 'sum'\]"):
-            node_embeddings(network(), np.zeros((400, 1)), "max")
 
 
 def test_no_warnings_on_plain_data():

@@ -16,8 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from tdlg.datasets.load import load_dataset
 from tdlg.edges import TemporalEdges
-from tdlg.embed.eigenvectors import EdgeEmbedding
-from tdlg.embed.lowrank import LowRankFeatures
+from tdlg.embed.eigenvectors import EdgeEmbedding, LowRankFeatures
 from tdlg.linegraph.operator import LineGraph
 from tdlg_paper.landmarks import SAMPLINGS, LandmarkFeatures, Sampling
 from tdlg_paper.tables import table, write_sections

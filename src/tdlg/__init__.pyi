@@ -4,7 +4,7 @@ from .datasets.payments import make_payments as make_payments
 from .datasets.payments import write_payments as write_payments
 from .edges import TemporalEdges as TemporalEdges
 from .embed.eigenvectors import EdgeEmbedding as EdgeEmbedding
-from .embed.lowrank import LowRankFeatures as LowRankFeatures
+from .embed.eigenvectors import LowRankFeatures as LowRankFeatures
 from .engines.table import scan_edges as scan_edges
 from .io.read import from_frame as from_frame
 from .io.read import read_edges as read_edges

@@ -1,3 +1,3 @@
 from .eigenvectors import EdgeEmbedding as EdgeEmbedding
-from .lowrank import LowRankFeatures as LowRankFeatures
+from .eigenvectors import LowRankFeatures as LowRankFeatures
 from .nodes import node_embeddings as node_embeddings
