@@ -12,8 +12,8 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.judge.ranking import rank_of_true
 from tdlg.models.trees import Trees
 from tdlg.rank import fit as ranking_fit
-from tdlg.rank.state import COLUMNS, RankingState
-from tdlg.rank.stream import StreamRanker
+from tdlg.rank.history import COLUMNS, RankingState
+from tdlg.rank.ranker import StreamRanker
 
 pytest.importorskip("lightgbm", reason="needs LightGBM")
 
@@ -289,7 +289,8 @@ class TestHeldOut:
         src, dst = np.random.default_rng(0).integers(0, 9, (2, 300))
         state = RankingState(np.ones(5), True)
         state.absorb(src, dst, np.arange(300.0))
-        rows = state.columns(3, 300.0, np.arange(9))
+        nothing = src[:0], dst[:0], np.zeros(0)
+        rows = state.run((src[:1] * 0 + 3, np.array([300.0])), np.array([0, 9]), np.arange(9), nothing, src[:1] * 0)
         order = np.argsort(-ranking_fit.recency_position(rows))
         np.testing.assert_array_equal(order, np.argsort(-ranking_fit.recency(rows)))
         assert ranking_fit.recency_position(rows).max() == 0

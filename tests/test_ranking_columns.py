@@ -5,8 +5,7 @@ import pytest
 
 from tdlg import TemporalEdges
 from tdlg._kernels.ranking import LISTED, NEAR, NEVER, SHORT
-from tdlg.rank.history import History
-from tdlg.rank.state import COLUMNS, SCALES, RankingState
+from tdlg.rank.history import COLUMNS, SCALES, History, RankingState
 
 WIDTHS = np.array([0.5, 2.0, 5.0, 20.0, 100.0])
 
@@ -16,6 +15,13 @@ def stream(n_edges=150, n_nodes=8, seed=0, bipartite=False):
     rng = np.random.default_rng(seed)
     src, dst = rng.integers(0, n_nodes, (2, n_edges)) ** 2 // n_nodes
     return src, dst + (n_nodes if bipartite else 0), np.sort(rng.integers(0, 60, n_edges)).astype(float)
+
+
+def columns_of(state, u, now, candidates):
+    nothing = np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    return state.run(
+        (np.array([u]), np.array([now])), np.array([0, len(candidates)]), candidates, nothing, np.zeros(1, int)
+    )
 
 
 def latest(values):
@@ -156,7 +162,7 @@ def test_columns_are_what_the_past_says(bipartite, seed):
         state.absorb(src[done:upto], dst[done:upto], when[done:upto])
         done = upto
         for u in (0, 3, 7, 17):  # 17 never occurs
-            rows = state.columns(u, now, candidates)
+            rows = columns_of(state, u, now, candidates)
             np.testing.assert_allclose(
                 rows, expected(past[:upto], u, candidates, now, not bipartite), rtol=1e-9, atol=1e-12
             )
@@ -166,7 +172,7 @@ def test_unknown_nodes():
     src, dst, when = stream()
     state = RankingState(WIDTHS, True)
     state.absorb(src, dst, when)
-    nobody = state.columns(-1, 61.0, np.array([-1, 0, 99]))
+    nobody = columns_of(state, -1, 61.0, np.array([-1, 0, 99]))
     past = list(zip(src.tolist(), dst.tolist(), when.tolist(), strict=True))
     np.testing.assert_allclose(nobody, expected(past, -1, [-1, 0, 99], 61.0, True), rtol=1e-9)
 
@@ -175,7 +181,7 @@ def test_long_lists_end():
     """The position in a list of more than a hundred is not searched."""
     state = RankingState(WIDTHS, True)
     state.absorb(np.zeros(120, int), np.arange(1, 121), np.arange(120.0))
-    ranks = state.columns(0, 120.0, np.arange(1, 121))[:, COLUMNS.index("pair:rank")]
+    ranks = columns_of(state, 0, 120.0, np.arange(1, 121))[:, COLUMNS.index("pair:rank")]
     assert ranks[::-1][:100].tolist() == list(range(1, 101))
     assert set(ranks[::-1][100:]) == {LISTED + 1}
 

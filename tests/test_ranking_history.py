@@ -8,9 +8,8 @@ import pytest
 
 from tdlg import LinkRanker, TemporalEdges, load_model
 from tdlg.exceptions import EdgesError, ParameterError
-from tdlg.rank.history import History
-from tdlg.rank.state import COLUMNS
-from tdlg.rank.stream import StreamRanker
+from tdlg.rank.history import COLUMNS, History
+from tdlg.rank.ranker import StreamRanker
 from test_ranking_columns import WIDTHS, expected, latest, stream
 
 START = np.datetime64("2024-01-01", "s")

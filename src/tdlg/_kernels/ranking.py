@@ -112,10 +112,12 @@ def sources_of(state, v, out):  # out: out
 
 
 @compiled
-def absorb_edges(state, src, dst, when, rates):  # out: state
-    """Add edges in the order of time; there must be room for their pairs and steps."""
-    for k in range(src.size):
+def absorb_edges(state, edges, done, upto, rates):  # out: state
+    """Absorb the edges from `done` to `upto`; there must be room for their pairs and steps. Returns how many are done."""
+    src, dst, when = edges
+    for k in range(done, upto):
         _absorb_edge(state, src[k], dst[k], when[k], rates)
+    return max(done, upto)
 
 
 @compiled
@@ -126,13 +128,15 @@ def _absorb_edge(state, u, v, now, rates):  # out: state
     slot = add_slot(_key_of_pair(u, v), counters[PAIRS], state.pair_table, state.pair_keys)
     is_new = slot == counters[PAIRS]
     source, target = state.nodes[u], state.nodes[v]
-    before = source.head[SRC]  # the pair of the source's edge before this one
+    pair, before = pairs[slot], source.head[SRC]  # the pair of the source's edge before this one
     if is_new:
         counters[PAIRS] += 1
-        _new_pair(pairs[slot], u, v, now)
+        pair.first = pair.last = now
+        pair.count, pair.runs, pair.open, pair.follow = 0, 0, 0, NONE
+        pair.ends[SRC], pair.ends[DST] = u, v
+        pair.newer[:] = pair.older[:] = NONE
         source.out_partners += 1
         target.in_partners += 1
-    pair = pairs[slot]
     # the source
     if source.out_count == 0:
         source.out_first = now
@@ -178,15 +182,6 @@ def _absorb_edge(state, u, v, now, rates):  # out: state
 def _fade_sums(sums, passed, rates):  # out: sums
     for k in range(rates.size):
         sums[k] *= np.exp(-rates[k] * passed)
-
-
-@compiled
-def _new_pair(pair, u, v, now):  # out: pair
-    pair.first, pair.last = now, now
-    pair.count, pair.runs, pair.open, pair.follow = 0, 0, 0, NONE
-    pair.ends[SRC], pair.ends[DST] = u, v
-    for end in (SRC, DST):
-        pair.newer[end] = pair.older[end] = NONE
 
 
 @compiled
@@ -385,19 +380,20 @@ def _take_best(nodes, u, kind, limit, scratch, n, out):  # out: scratch, out
 
 @compiled
 def _describe_candidates(state, u, candidates, now, rates, scratch, rows):  # out: rows
-    """The columns of candidates, (n_candidates, n_columns), see `tdlg.rank.state.COLUMNS`.
+    """The columns of candidates, (n_candidates, n_columns), see `tdlg.rank.history.COLUMNS`.
 
     u or a candidate of -1 is a node that never occurred.
     """
-    own = np.zeros(9)
+    own, n_scales = np.zeros(9), rates.size
     _describe_source(state, u, now, own)
     for k in range(candidates.size):
         v, row = candidates[k], rows[k]
-        c = _describe_pair(state, u, v, now, rates, scratch, row, 0)
-        c = _describe_back(state, u, v, now, rates, scratch, row, c)
-        c = _describe_target(state, u, v, now, rates, row, c)
-        c = _describe_walks(state, u, v, now, rates, scratch, row, c)
-        row[c : c + own.size] = own
+        row[:] = 0.0
+        _describe_pair(state, u, v, now, rates, scratch, row)
+        _describe_back(state, u, v, now, rates, scratch, row[10 + n_scales :])
+        _describe_target(state, u, v, now, rates, row[14 + 2 * n_scales :])
+        _describe_walks(state, u, v, now, rates, scratch, row[24 + 4 * n_scales :])
+        row[row.size - own.size :] = own
 
 
 @compiled
@@ -415,89 +411,80 @@ def _describe_source(state, u, now, own):  # out: own
 
 
 @compiled
-def _describe_pair(state, u, v, now, rates, scratch, row, c):  # out: row
-    nodes, pairs, n_scales = state.nodes, state.pairs, rates.size
-    row[c : c + 10 + n_scales] = 0.0
-    row[c] = row[c + 1] = row[c + 5] = row[c + 6] = row[c + 7] = NEVER
+def _describe_pair(state, u, v, now, rates, scratch, row):  # out: row
+    nodes, pairs = state.nodes, state.pairs
+    row[0] = row[1] = row[5] = row[6] = row[7] = NEVER
     slot = find_pair(state, u, v)
     if u >= 0 and nodes[u].head[SRC] >= 0:
-        row[c + 8] = v >= 0 and pairs[nodes[u].head[SRC]].follow == v
+        row[8] = v >= 0 and pairs[nodes[u].head[SRC]].follow == v
     if slot >= 0:
         pair, source = pairs[slot], nodes[u]
         gap = now - pair.last
-        row[c] = gap
-        row[c + 1] = _found(v, OUT_RANK, scratch, LISTED + 1.0)
-        row[c + 2] = pair.count
-        row[c + 3] = pair.count / source.out_count
-        row[c + 4] = pair.runs
+        row[0] = gap
+        row[1] = _found(v, OUT_RANK, scratch, LISTED + 1.0)
+        row[2] = pair.count
+        row[3] = pair.count / source.out_count
+        row[4] = pair.runs
         if pair.count > 1 and pair.last > pair.first:
-            row[c + 5] = gap * (pair.count - 1) / (pair.last - pair.first)
-        row[c + 6] = source.out_count - pair.src_at
-        row[c + 7] = nodes[v].in_count - pair.dst_at
-        row[c + 9] = pair.open
-        for k in range(n_scales):
-            row[c + 10 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * gap)
-    return c + 10 + n_scales
+            row[5] = gap * (pair.count - 1) / (pair.last - pair.first)
+        row[6] = source.out_count - pair.src_at
+        row[7] = nodes[v].in_count - pair.dst_at
+        row[9] = pair.open
+        for k in range(rates.size):
+            row[10 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * gap)
 
 
 @compiled
-def _describe_back(state, u, v, now, rates, scratch, row, c):  # out: row
+def _describe_back(state, u, v, now, rates, scratch, row):  # out: row
     """The edges in the other direction: what waits for an answer."""
-    n_scales = rates.size
-    row[c : c + 4 + n_scales] = 0.0
-    row[c] = row[c + 1] = NEVER
+    row[0] = row[1] = NEVER
     slot = find_pair(state, v, u)
     if slot >= 0:
         pair = state.pairs[slot]
-        row[c] = now - pair.last
-        row[c + 1] = _found(v, IN_RANK, scratch, LISTED + 1.0)
-        row[c + 2], row[c + 3] = pair.count, pair.open
-        for k in range(n_scales):
-            row[c + 4 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * (now - pair.last))
-    return c + 4 + n_scales
+        row[0] = now - pair.last
+        row[1] = _found(v, IN_RANK, scratch, LISTED + 1.0)
+        row[2], row[3] = pair.count, pair.open
+        for k in range(rates.size):
+            row[4 + k] = state.pair_sums[slot, k] * np.exp(-rates[k] * (now - pair.last))
 
 
 @compiled
-def _describe_target(state, u, v, now, rates, row, c):  # out: row
+def _describe_target(state, u, v, now, rates, row):  # out: row
     n_scales = rates.size
-    row[c : c + 10 + 2 * n_scales] = 0.0
-    row[c] = row[c + 1] = row[c + 2] = row[c + 5] = row[c + 6] = row[c + 8] = NEVER
+    row[0] = row[1] = row[2] = row[5] = row[6] = row[8] = NEVER
     if v < 0:
-        return c + 10 + 2 * n_scales
+        return
     node = state.nodes[v]
     if node.in_count > 0:
         gap = now - node.in_last
-        row[c], row[c + 1] = gap, state.counters[EDGES] - node.in_at
+        row[0], row[1] = gap, state.counters[EDGES] - node.in_at
         if node.in_count > 1:
-            row[c + 2] = now - node.in_before
-        row[c + 3], row[c + 4] = node.in_count, node.in_partners
-        row[c + 5] = now - node.in_fresh
+            row[2] = now - node.in_before
+        row[3], row[4] = node.in_count, node.in_partners
+        row[5] = now - node.in_fresh
         if node.in_count > 1 and node.in_last > node.in_first:
-            row[c + 6] = gap * (node.in_count - 1) / (node.in_last - node.in_first)
-        row[c + 7] = state.pairs[node.head[DST]].ends[SRC] == u
-        for k in range(n_scales):
-            row[c + 10 + k] = state.node_sums[v, k] * np.exp(-rates[k] * gap)
-            row[c + 10 + n_scales + k] = state.fresh_sums[v, k] * np.exp(-rates[k] * row[c + 5])
+            row[6] = gap * (node.in_count - 1) / (node.in_last - node.in_first)
+        row[7] = state.pairs[node.head[DST]].ends[SRC] == u
+        for k in range(rates.size):
+            row[10 + k] = state.node_sums[v, k] * np.exp(-rates[k] * gap)
+            row[10 + n_scales + k] = state.fresh_sums[v, k] * np.exp(-rates[k] * row[5])
     if node.out_count > 0:
-        row[c + 8] = now - node.out_last
-        row[c + 9] = node.out_count
-    return c + 10 + 2 * n_scales
+        row[8] = now - node.out_last
+        row[9] = node.out_count
 
 
 @compiled
-def _describe_walks(state, u, v, now, rates, scratch, row, c):  # out: row
+def _describe_walks(state, u, v, now, rates, scratch, row):  # out: row
     nodes, steps = state.nodes, state.steps
-    row[c : c + 4] = 0.0
     if v < 0:
-        return c + 4
-    row[c], row[c + 1] = _found(v, TWO, scratch, 0.0), _found(v, THREE, scratch, 0.0)
+        return
+    row[0], row[1] = _found(v, TWO, scratch, 0.0), _found(v, THREE, scratch, 0.0)
     if u >= 0 and nodes[u].head[SRC] >= 0:
         before = state.pairs[nodes[u].head[SRC]].ends[DST]
         slot = find_slot(_key_of_pair(before, v), state.step_table, state.step_keys)
         if slot >= 0:
-            row[c + 2] = steps[slot].sum * np.exp(-rates[rates.size - 2] * (now - steps[slot].last))
-            row[c + 3] = steps[slot].count / nodes[before].in_count
-    return c + 4
+            row[2] = steps[slot].sum * np.exp(-rates[rates.size - 2] * (now - steps[slot].last))
+            row[3] = steps[slot].count / nodes[before].in_count
 
 
 # ---- many queries along the stream
@@ -514,7 +501,7 @@ def run_queries(
     """
     done = 0
     for q in range(upto.size):
-        done = _absorb_before(state, edges, done, upto[q], rates)
+        done = absorb_edges(state, edges, done, upto[q], rates)
         _look_around(state, queries[0][q], one_type, scratch)
         part = slice(starts[q], starts[q + 1])
         _describe_candidates(state, queries[0][q], candidates[part], queries[1][q], rates, scratch, rows[part])
@@ -531,7 +518,7 @@ def sample(state, edges, upto, chosen, limits, everyone, picks, one_type, rates,
     src, dst, when = edges
     done, n = 0, 0
     for q in range(chosen.size):
-        done = _absorb_before(state, edges, done, upto[q], rates)
+        done = absorb_edges(state, edges, done, upto[q], rates)
         u, now = src[chosen[q]], when[chosen[q]]
         _look_around(state, u, one_type, scratch)
         starts[q] = n
@@ -541,12 +528,3 @@ def sample(state, edges, upto, chosen, limits, everyone, picks, one_type, rates,
         _describe_candidates(state, u, candidates[part], now, rates, scratch, rows[part])
     starts[chosen.size] = n
     return n
-
-
-@compiled
-def _absorb_before(state, edges, done, upto, rates):  # out: state
-    """Absorb the edges from `done` to `upto`; returns how many are absorbed now."""
-    src, dst, when = edges
-    for k in range(done, upto):
-        _absorb_edge(state, src[k], dst[k], when[k], rates)
-    return max(done, upto)

@@ -96,12 +96,8 @@ def hash_table(n_used: int, keys: NDArray[np.int64]) -> NDArray[np.int32]:
 
 @compiled
 def _fill_table(n_used, keys, table):  # out: table
-    """Enter the keys of all slots into an empty table."""
     for slot in range(n_used):
-        at = _place_of_key(keys[slot], table)
-        while table[at] >= 0:
-            at = (at + 1) & (table.size - 1)
-        table[at] = slot
+        add_slot(keys[slot], slot, table, keys)
 
 
 @compiled

@@ -13,12 +13,8 @@ from numpy.typing import NDArray
 from tdlg._kernels.ranking import NEVER
 from tdlg.edges import TemporalEdges
 from tdlg.models.trees import Trees
-from tdlg.rank.history import History
-from tdlg.rank.state import COLUMNS
+from tdlg.rank.history import COLUMNS, Codes, Floats, History
 from tdlg.sampling.candidates import candidate_pairs
-
-Codes = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Edges whose destination is learnt (more are sampled), and random candidates of each, by whether a source is ever a
 # destination: where anybody may be answered, trees have to see many who were not active lately.

@@ -1,4 +1,4 @@
-"""LinkRanker: given all that happened before, who comes next."""
+"""LinkRanker and StreamRanker: given all that happened before, who comes next."""
 
 from __future__ import annotations
 
@@ -20,30 +20,15 @@ from tdlg.edges import TemporalEdges, check_alike
 from tdlg.estimator import EdgesEstimator, all_or_nothing, edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.partners import Asked, partner_reasons
-from tdlg.models.pairs import as_ticks, best_pairs, candidate_edges, pairs_as_frame
+from tdlg.models.pairs import as_ticks, as_time, best_pairs, candidate_edges, pairs_as_frame
 from tdlg.models.trees import Trees
-from tdlg.rank.fit import (
-    FEWEST_QUERIES,
-    SKIPPED,
-    TREES,
-    edgebank,
-    is_enough,
-    learn_next,
-    learn_pairs,
-    missing_lightgbm,
-    recency,
-    recency_position,
-)
-from tdlg.rank.history import History
-from tdlg.rank.state import COLUMNS, SCALES
+from tdlg.rank import fit as learning
+from tdlg.rank.history import COLUMNS, SCALES, Codes, Floats, History
 from tdlg.sampling.index import concatenate_edges
 from tdlg.tables.ids import as_ids, listed
 
 if TYPE_CHECKING:
     import polars as pl
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
 
 RANKING_METHODS = ("auto", "trees", "recency", "edgebank")
 QUERIES_AT_ONCE = 2000
@@ -103,7 +88,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self,
         method: Literal["auto", "trees", "recency", "edgebank"] = "auto",
         *,
-        n_trees: int = TREES,
+        n_trees: int = learning.TREES,
         random_state: Any = None,
     ) -> None:
         self.method = method
@@ -125,8 +110,10 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         self._running = History(edges, self.widths_)
         if self.method_ == "trees":
             history, forced = self._running, self.method == "trees"
-            self.next_trees_, self.n_queries_ = learn_next(history, self.n_trees, rng, not edges.bipartite, forced)
-            self.pair_trees_ = learn_pairs(edges, history, self.n_trees, of_pairs, forced)
+            self.next_trees_, self.n_queries_ = learning.learn_next(
+                history, self.n_trees, rng, not edges.bipartite, forced
+            )
+            self.pair_trees_ = learning.learn_pairs(edges, history, self.n_trees, of_pairs, forced)
             self.method_ = "recency" if self.next_trees_ is None else "trees"
         return self
 
@@ -137,14 +124,14 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
 
     def _choose(self, edges: TemporalEdges) -> str:
         if self.method == "auto":
-            return "trees" if is_enough(len(edges)) and missing_lightgbm() is None else "recency"
-        missing = missing_lightgbm() if self.method == "trees" else None
+            return "trees" if learning.is_enough(len(edges)) and learning.missing_lightgbm() is None else "recency"
+        missing = learning.missing_lightgbm() if self.method == "trees" else None
         if missing is not None:
             raise ImportError(f'LinkRanker("trees") needs LightGBM: {missing}. Or use method="recency".')
-        if self.method == "trees" and not is_enough(len(edges)):
+        if self.method == "trees" and not learning.is_enough(len(edges)):
+            least = int(learning.FEWEST_QUERIES / (1 - learning.SKIPPED)) + 1
             raise EdgesError(
-                f"{len(edges):,} edges are too few to learn a ranking from; {int(FEWEST_QUERIES / (1 - SKIPPED)) + 1:,} are "
-                "needed.",
+                f"{len(edges):,} edges are too few to learn a ranking from; {least:,} are needed.",
                 "Use method='recency', which learns nothing.",
             )
         return self.method
@@ -292,9 +279,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         X
             The edges to score. Scores can be compared among edges with the same source and time.
         """
-        check_is_fitted(self)
-        edges = self._edges(X, reset=False)
-        return self._next_scores(self._rows(edges))
+        return self._next_scores(self._rows(self._edges(X, reset=False)))
 
     def stream_scores(self, queries: TemporalEdges, candidates: Any, known: Any = None) -> Iterator[Floats]:
         """Scores of candidates for many queries, one array per query: for evaluation.
@@ -376,20 +361,18 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             The pairs with their times. Scores can be compared among all pairs of a time, unlike those of
             `decision_function`.
         """
-        check_is_fitted(self)
-        edges = self._edges(X, reset=False)
-        rows = self._rows(edges, with_equal=True)
+        rows = self._rows(self._edges(X, reset=False), with_equal=True)
         return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.sums(rows)[:, 0])
 
     # ---- columns
 
     def _next_scores(self, rows: Floats) -> Floats:
-        return (
-            self._rule(rows) if self.next_trees_ is None else self.next_trees_.sums(rows)[:, 0] + recency_position(rows)
-        )
+        if self.next_trees_ is None:
+            return self._rule(rows)
+        return self.next_trees_.sums(rows)[:, 0] + learning.recency_position(rows)
 
     def _rule(self, rows: Floats) -> Floats:
-        return edgebank(rows) if self.method_ == "edgebank" else recency(rows)
+        return learning.edgebank(rows) if self.method_ == "edgebank" else learning.recency(rows)
 
     def _rows(self, edges: TemporalEdges, *, with_equal: bool = False) -> Floats:
         """The columns of edges, given what is strictly before each of them, or at its time as well."""
@@ -406,6 +389,86 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
                 trees.check(len(COLUMNS))
         if "edges_" in vars(self) and (self.method_ not in RANKING_METHODS or np.shape(self.widths_) != (len(SCALES),)):
             raise ValueError("the method or the bandwidths are not those of a ranking")
+
+
+class StreamRanker:
+    """Rank the next partner while edges come in: the answers of `LinkRanker`, from the same running state.
+
+    Parameters
+    ----------
+    ranker
+        A fitted `LinkRanker`. It does not change.
+
+    Attributes
+    ----------
+    n_edges
+        The number of edges so far.
+
+    Notes
+    -----
+    An edge is known to questions about a later time. A question about exactly the time of the last edge, after one about a
+    later time, makes the state start anew: about 0.05 s for each 100,000 edges.
+
+    Examples
+    --------
+    >>> from tdlg import LinkRanker, TemporalEdges
+    >>> stream = StreamRanker(LinkRanker("recency").fit(TemporalEdges(["ann"], ["bob"], [1])))
+    >>> stream.add("ann", "cat", 2)
+    >>> stream.rank("ann", 3, k=1)
+    [('cat', 0.5)]
+    """
+
+    def __init__(self, ranker: LinkRanker) -> None:
+        check_is_fitted(ranker)
+        self._ranker, self._history = ranker, History(ranker.edges_, ranker.widths_)
+        self._last = ranker.edges_.time.max()
+
+    @property
+    def n_edges(self) -> int:
+        """The number of edges so far."""
+        return len(self._history)
+
+    def add(self, src: Any, dst: Any, time: Any) -> None:
+        """Add an edge, which is known to all questions about a later time.
+
+        Parameters
+        ----------
+        src, dst
+            The ids of its nodes.
+        time
+            Its time, not before that of the last edge.
+        """
+        when = self._checked(time, "add")
+        self._history.add(TemporalEdges([src], [dst], when, bipartite=self._history.none.bipartite))
+        self._last = when[0]
+
+    def rank(self, src: Any, time: Any, candidates: Any = None, k: int | None = None) -> list[tuple[Any, float]]:
+        """Rank the destinations that a source may turn to next: pairs of an id and a score, the best first.
+
+        Parameters
+        ----------
+        src, time
+            The source and the time, not before that of the last edge. Edges strictly before it are known.
+        candidates
+            The ids to rank, as in `LinkRanker.rank`.
+        k
+            How many are returned; all by default.
+        """
+        self._checked(time, "rank")
+        found = self._ranker._ranked(self._history, src, time, candidates)
+        best = np.argsort(-found.scores, kind="stable")[:k]
+        return [(found.ids[at], float(found.scores[at])) for at in best.tolist()]
+
+    def _checked(self, time: Any, owner: str) -> Any:
+        """A time as an array of one element; it must not be in the past."""
+        when = as_time(time, self._history.none, "time", owner)
+        if when[0] < self._last:
+            raise ParameterError(
+                f"The 'time' is {time}, before that of the last edge, {self._last}. A stream goes on in the order of time.",
+                "Use `LinkRanker` for questions about the past.",
+                parameter="time",
+            )
+        return when
 
 
 # ---- candidates
