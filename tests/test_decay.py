@@ -6,7 +6,7 @@ import pytest
 import oracle
 from tdlg import Gaussian, Laplace, LineGraph, Mixture, NoDecay, TemporalEdges
 from tdlg.exceptions import ParameterError
-from tdlg.linegraph.decay import decay_values, reach
+from tdlg.linegraph.decay import decay_values
 from tdlg.linegraph.exponentials import exponential_sum, gaussian_exponentials
 
 NUMBERS = TemporalEdges([0, 1, 2], [1, 2, 3], [0.0, 10.0, 40.0])
@@ -120,13 +120,3 @@ def test_fewer_terms_for_less_accuracy():
 def test_every_rate_fades():
     for tol in (1e-2, 1e-4, 1e-6, 1e-8, 1e-9, 1e-10):
         assert gaussian_exponentials(tol).rates.real.min() > 1
-
-
-def test_reach():
-    assert reach(NoDecay().parts(None), 1e-3) == np.inf
-    assert reach(Gaussian(2.0).parts(None), 0.0) == np.inf
-    for decay in (Gaussian(2.0), Laplace(2.0)):
-        parts = decay.parts(None)
-        assert decay_values(parts, np.array([reach(parts, 1e-3)]))[0] == pytest.approx(1e-3)
-    with pytest.raises(ParameterError, match="'cutoff'"):
-        reach(Gaussian(2.0).parts(None), -1.0)

@@ -383,7 +383,6 @@ def test_an_update_appears_at_once(monkeypatch):
         (EdgeOutlierDetector(random_state=0), {"method": "burst"}),
         (EdgeOutlierDetector("burst"), {"method": "linegraph"}),
         (LineGraphClassifier(bandwidth="auto"), {"bandwidth": 5.0}),
-        (LineGraphClassifier(bandwidth="auto", warm_start=True), {"bandwidth": 5.0}),
         (LinkPredictor(random_state=0), {"method": "linegraph"}),
     ],
     ids=str,

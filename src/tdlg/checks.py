@@ -20,31 +20,29 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def refusal(owner: str, name: str, wanted: str, value: Any, *hints: str) -> ParameterError:
+    """The error of a parameter that must be something else."""
+    problem = f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead."
+    return ParameterError(problem, *hints, parameter=name)
+
+
 def check_count(owner: str, name: str, value: Any, least: int) -> None:
     """Refuse a parameter that is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a whole number, at least {least}. Got {value!r} instead.",
-            parameter=name,
-        )
+        raise refusal(owner, name, f"a whole number, at least {least}", value)
 
 
 def check_number(owner: str, name: str, value: Any, below: float = np.inf) -> None:
     """Refuse a parameter that is not a number above 0 and less than `below`, which is infinity by default."""
     if not is_number(value) or not 0 < value < below:
-        wanted = "a positive number" if below == np.inf else f"between 0 and {below:g}"
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be {wanted}. Got {value!r} instead.", parameter=name
-        )
+        raise refusal(owner, name, "a positive number" if below == np.inf else f"between 0 and {below:g}", value)
 
 
 def check_choice(owner: str, name: str, value: Any, choices: Iterable[str | None]) -> None:
     """Refuse a parameter that is not one of the choices."""
     listed = list(choices)
     if not (value is None or isinstance(value, str)) or value not in listed:
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be one of {listed}. Got {value!r} instead.", parameter=name
-        )
+        raise refusal(owner, name, f"one of {listed}", value)
 
 
 # ---- random states

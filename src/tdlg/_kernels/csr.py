@@ -19,25 +19,15 @@ def key_range(gap, event):
 
 
 @compiled
-def windows(gap, first, stop, direction, reach):
-    """For each event of some whole keys, the events low <= e < high that it sees, no further than `reach` away."""
+def windows(gap, first, stop, direction):
+    """For each event of some whole keys, the events low <= e < high that it sees."""
     low, high = np.empty(stop - first, np.int64), np.empty(stop - first, np.int64)
-    since = np.empty(stop - first)  # the key's first event
-    for i in range(first, stop):
-        since[i - first] = since[i - first - 1] + gap[i] if gap[i] < np.inf else 0.0
     begin = first
     while begin < stop:
         end = begin + 1
         while end < stop and gap[end] < np.inf:
             end += 1
-        left = right = begin
-        for i in range(begin, end):  # both borders only ever move on
-            now = since[i - first]
-            while now - since[left - first] > reach:
-                left += 1
-            while right < end and since[right - first] - now <= reach:
-                right += 1
-            low[i - first], high[i - first] = left, right
+        low[begin - first : end - first], high[begin - first : end - first] = begin, end
         begin = end
     for i in range(first, stop):  # under a direction, those at the same time are not seen
         if direction == PAST:

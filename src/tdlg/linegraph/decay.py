@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN, LAPLACE
-from tdlg.checks import is_number
+from tdlg.checks import is_number, refusal
 from tdlg.clock import Duration, as_seconds, is_duration, seconds_per_tick
 from tdlg.exceptions import ParameterError
 
@@ -215,30 +215,16 @@ class Mixture(Decay):
         listed = isinstance(decays, (list, tuple)) and len(decays) > 0
         wrong = [decay for decay in decays if not isinstance(decay, Decay)] if listed else [decays]
         if wrong:
-            raise ParameterError(
-                f"The 'decays' parameter of Mixture must be a non-empty list of decays such as Laplace('1h'). "
-                f"Got {wrong[0]!r} instead.",
-                parameter="decays",
-            )
+            raise refusal("Mixture", "decays", "a non-empty list of decays such as Laplace('1h')", wrong[0])
         decays = tuple(decays)
         try:
             weights = (1 / len(decays),) * len(decays) if weights is None else tuple(float(w) for w in weights)
         except (TypeError, ValueError) as error:
-            raise ParameterError(
-                f"The 'weights' parameter of Mixture must be a list of numbers. Got {weights!r} instead.",
-                parameter="weights",
-            ) from error
+            raise refusal("Mixture", "weights", "a list of numbers", weights) from error
         if len(weights) != len(decays):
-            raise ParameterError(
-                f"The 'weights' parameter of Mixture must have one number per decay, {len(decays)}. "
-                f"Got {len(weights)} instead.",
-                parameter="weights",
-            )
+            raise refusal("Mixture", "weights", f"one number per decay, {len(decays)}", len(weights))
         if not all(math.isfinite(w) for w in weights):
-            raise ParameterError(
-                f"The 'weights' parameter of Mixture must be finite numbers. Got {weights} instead.",
-                parameter="weights",
-            )
+            raise refusal("Mixture", "weights", "finite numbers", weights)
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "weights", weights)
 
@@ -274,32 +260,11 @@ def decay_values(parts: Sequence[DecayPart], distance: NDArray[np.number]) -> ND
     return total
 
 
-def reach(parts: Sequence[DecayPart], cutoff: float) -> float:
-    """The distance in ticks beyond which |k(d)| is at most `cutoff` of k(0)."""
-    if not (is_number(cutoff) and 0 <= cutoff < 1):
-        raise ParameterError(
-            f"The 'cutoff' parameter must be at least 0 and less than 1. Got {cutoff!r} instead.", parameter="cutoff"
-        )
-    heights = [part._replace(weight=abs(part.weight)) for part in parts]  # decreases monotonically
-    least = cutoff * abs(sum(part.weight for part in parts))
-    if sum(part.weight for part in heights if part.code == CONSTANT) >= least:
-        return math.inf
-    low, high = 0.0, 750.0 * max(part.bandwidth for part in parts)  # exp(-750) is 0 in float64
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if decay_values(heights, np.array([middle]))[0] > least else (low, middle)
-    return high
-
-
 def _check_width(owner: str, name: str, value: object) -> None:
     """Refuse a width that is not a positive number, or so extreme that the ratio of a gap to it overflows."""
     if not is_number(value) or not 1e-280 < float(value) < 1e280:  # type: ignore[arg-type]
-        or_duration = ", or a duration such as '7d'" if name == "bandwidth" else ""
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be a positive and finite number{or_duration}. Got {value!r} instead.",
-            "For weights that do not fade use `NoDecay()`.",
-            parameter=name,
-        )
+        wanted = "a positive and finite number" + (", or a duration such as '7d'" if name == "bandwidth" else "")
+        raise refusal(owner, name, wanted, value, "For weights that do not fade use `NoDecay()`.")
 
 
 def _width_in_ticks(decay: _Bell, time_unit: str | None) -> float:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tdlg.clock import common_clock
 from tdlg.exceptions import EdgesError, TooLargeError
-from tdlg.linegraph.match import MATCHES, match_keys
+from tdlg.linegraph.match import MATCHES, Codes, match_keys
 
 if TYPE_CHECKING:
     from tdlg.edges import TemporalEdges
@@ -73,17 +73,8 @@ class Layout:
 
     def transpose(self) -> Layout:
         """The same events with rows and columns swapped."""
-        return Layout(
-            source=self.target,
-            target=self.source,
-            gap=self.gap,
-            row_slots=self.col_slots,
-            col_slots=self.row_slots,
-            row_ticks=self.col_ticks,
-            col_ticks=self.row_ticks,
-            time_unit=self.time_unit,
-            _spare=self._spare,
-        )
+        ends = self.col_slots, self.row_slots, self.col_ticks, self.row_ticks
+        return Layout(self.target, self.source, self.gap, *ends, self.time_unit, self._spare)
 
 
 class Copies:
@@ -137,32 +128,32 @@ def build_layout(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout
     layouts = partners.setdefault(cols, WeakValueDictionary())
     layout = layouts.get(match)
     if layout is None:
-        same = rows is cols and MATCHES[match].same_ends
-        layout = _symmetric(cols, match) if same else _rectangular(rows, cols, match)
-        layouts[match] = layout
+        row_ticks, col_ticks, unit = _common_ticks(rows, cols)
+        check_span(row_ticks, col_ticks)
+        codes = cols.src_code, cols.dst_code
+        keys = match_keys(codes if rows is cols else cols.codes_of(rows), codes, cols.n_nodes, match)
+        own = None if rows is cols and MATCHES[match].same_ends else own_columns(rows, cols)
+        layout = layouts[match] = placed(*keys, row_ticks, col_ticks, own, unit)
     return layout
 
 
-def _symmetric(edges: TemporalEdges, match: str) -> Layout:
-    from tdlg._kernels.layout import place_symmetric
+def placed(
+    row_keys: Codes,
+    col_keys: Codes,
+    n_keys: int,
+    row_ticks: NDArray[Any],
+    col_ticks: NDArray[Any],
+    own: NDArray[np.int64] | None,
+    unit: str | None = None,
+) -> Layout:
+    """The events of rows and columns with these keys; own : the column that each row is, or -1, None if all are the rows."""
+    from tdlg._kernels.layout import place_rectangular, place_symmetric
 
-    check_span(edges.ticks)
-    codes = edges.src_code, edges.dst_code
-    keys, _, n_keys = match_keys(codes, codes, edges.n_nodes, match)
-    source, gap, slots = place_symmetric(keys, n_keys, edges.ticks)
-    return Layout(source, source, gap, slots, slots, edges.ticks, edges.ticks, edges.time_unit)
-
-
-def _rectangular(rows: TemporalEdges, cols: TemporalEdges, match: str) -> Layout:
-    from tdlg._kernels.layout import place_rectangular
-
-    row_ticks, col_ticks, time_unit = _common_ticks(rows, cols)
-    check_span(row_ticks, col_ticks)
-    codes = cols.src_code, cols.dst_code
-    row_keys, col_keys, n_keys = match_keys(codes if rows is cols else cols.codes_of(rows), codes, cols.n_nodes, match)
-    own = own_columns(rows, cols)
-    source, target, gap, row_slots, col_slots = place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, own)
-    return Layout(source, target, gap, row_slots, col_slots, row_ticks, col_ticks, time_unit)
+    if own is None:
+        source, gap, slots = place_symmetric(col_keys, n_keys, col_ticks)
+        return Layout(source, source, gap, slots, slots, row_ticks, col_ticks, unit)
+    events = place_rectangular(row_keys, col_keys, n_keys, row_ticks, col_ticks, np.ascontiguousarray(own, np.int64))
+    return Layout(*events, row_ticks, col_ticks, unit)
 
 
 def own_columns(rows: TemporalEdges, cols: TemporalEdges) -> NDArray[np.int64]:

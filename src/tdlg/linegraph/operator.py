@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import Literal
 
@@ -13,10 +13,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator
 
 from tdlg._kernels import BOTH, FUTURE, GAUSSIAN, PAST
-from tdlg.checks import check_choice, check_count, is_number
+from tdlg.checks import check_choice, check_count, is_number, refusal
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TooLargeError
-from tdlg.linegraph.decay import Decay, DecayPart, Gaussian, decay_values, reach
+from tdlg.linegraph.decay import Decay, Gaussian, decay_values
 from tdlg.linegraph.events import Copies, build_layout
 from tdlg.linegraph.exponentials import SMALLEST_TOL
 from tdlg.linegraph.match import ENDS, MATCHES, MatchName
@@ -117,7 +117,9 @@ class LineGraph(LinearOperator):
         self._row_copies, self._col_copies = Copies(rows), Copies(cols)
         self._layout = build_layout(self._row_copies.distinct, self._col_copies.distinct, match)
         self._parts = self.decay.parts(self._layout.time_unit)
-        _check_tol(self._parts, tol)
+        least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in self._parts))
+        if not (is_number(tol) and least <= tol < 1):  # float64 allows no other accuracy
+            raise refusal("LineGraph", "tol", f"at least {least:g} for this decay, and less than 1", tol)
         super().__init__(np.dtype(np.float64), (rows.n_edges, cols.n_edges))
 
     # -- must: the product ------------------------------------------------------------------------------------------
@@ -130,21 +132,10 @@ class LineGraph(LinearOperator):
 
     def _transpose(self) -> LineGraph:
         """H.T: rows and columns are swapped, and past and future too. It shares the layout of H."""
-        twin = object.__new__(LineGraph)
-        twin.__dict__.update(
-            rows=self.cols,
-            cols=self.rows,
-            decay=self.decay,
-            match=MATCHES[self.match].transpose,
-            include_self=self.include_self,
-            tol=self.tol,
-            n_threads=self.n_threads,
-            _view=-self._view,
-            _row_copies=self._col_copies,
-            _col_copies=self._row_copies,
-            _layout=self._layout.transpose(),
-            _parts=self._parts,
-        )
+        twin = copy(self)
+        twin.rows, twin.cols, twin.match = self.cols, self.rows, MATCHES[self.match].transpose
+        twin._row_copies, twin._col_copies = self._col_copies, self._row_copies
+        twin._view, twin._layout = -self._view, self._layout.transpose()
         LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
         return twin
 
@@ -194,22 +185,14 @@ class LineGraph(LinearOperator):
         data = decay_values(self._parts, layout.row_ticks[row] - layout.col_ticks[cols])
         return self._finished(csr_array((data, cols, [0, cols.size]), shape=(1, layout.col_ticks.size)))
 
-    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
-        """The explicit matrix, computed from the formula. It is for small data and checks; products do not need it.
-
-        Parameters
-        ----------
-        cutoff
-            Entries where k(d) / k(0) is at most this value are left out.
-        max_bytes
-            The largest size of the matrix in bytes; a larger one is refused. By default the free memory.
-        """
+    def to_csr(self) -> csr_array:
+        """The explicit matrix, computed from the formula, if it fits into memory; products do not need it."""
         from tdlg._kernels.csr import fill_entries, windows
 
         layout = self._layout
-        low, high = windows(layout.gap, 0, layout.n_events, self._view, reach(self._parts, cutoff))
+        low, high = windows(layout.gap, 0, layout.n_events, self._view)
         counts = self._count_entries(low, high)
-        self._check_fits(int(counts[self._row_copies.place].sum()), cutoff, max_bytes)
+        self._check_fits(int(counts[self._row_copies.place].sum()))
         source, slots, n_cols = layout.source, layout.row_slots, layout.col_ticks.size
         distinct = counts if self._col_copies.none else self._count_entries(low, high, 1)
         indptr = np.concatenate([[0], np.cumsum(distinct)])
@@ -256,7 +239,7 @@ class LineGraph(LinearOperator):
 
         layout = self._layout
         first, stop = key_range(layout.gap, slot)
-        low, high = windows(layout.gap, first, stop, self._view, np.inf)
+        low, high = windows(layout.gap, first, stop, self._view)
         events = np.arange(low[slot - first], high[slot - first])
         keep = layout.source[events] < layout.col_ticks.size
         return events[keep if self.include_self else keep & (events != slot)]
@@ -281,18 +264,14 @@ class LineGraph(LinearOperator):
         matrix.eliminate_zeros()
         return matrix if self._col_copies.none else csr_array(matrix[:, self._col_copies.place])
 
-    def _check_fits(self, n_entries: int, cutoff: float, max_bytes: int | None) -> None:
+    def _check_fits(self, n_entries: int) -> None:
         """Refuse a matrix that does not fit in memory."""
-        needed = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + self.shape[0] * 8
-        limit = free_bytes() if max_bytes is None else max_bytes
-        if needed > limit:
-            fades = cutoff == 0 and np.isfinite(reach(self._parts, 1e-3))
+        needed, free = n_entries * (8 + (4 if n_entries < 2**31 else 8)) + self.shape[0] * 8, free_bytes()
+        if needed > free:
             raise TooLargeError(
                 f"The explicit {self.shape[0]:,} x {self.shape[1]:,} matrix has {n_entries:,} entries and would need "
-                f"{needed:,} bytes; {limit:,} are {'free' if max_bytes is None else 'allowed by max_bytes'}. Products need "
-                "no matrix.",
+                f"{needed:,} bytes; {free:,} are free. Products need no matrix.",
                 "Use `H @ x`, `H.row(i)` or `H.row_sums()`.",
-                *(["Or leave out small entries with cutoff=0.001."] if fades else []),
             )
 
 
@@ -334,24 +313,9 @@ def _check_arguments(
 def check_walks(owner: str, decay: object, n_threads: int | None) -> None:
     """Refuse a decay and a number of threads that products cannot use."""
     if not isinstance(decay, Decay | None):
-        raise ParameterError(
-            f"The 'decay' parameter of {owner} must be Gaussian(...), Laplace(...), Mixture(...) or NoDecay(). "
-            f"Got {decay!r} instead.",
-            parameter="decay",
-        )
+        raise refusal(owner, "decay", "Gaussian(...), Laplace(...), Mixture(...) or NoDecay()", decay)
     if n_threads is not None:
         check_count(owner, "n_threads", n_threads, 1)
-
-
-def _check_tol(parts: Sequence[DecayPart], tol: float) -> None:
-    """Refuse an accuracy that float64 does not allow."""
-    least = SMALLEST_TOL * max(1, sum(part.code == GAUSSIAN for part in parts))
-    if not (is_number(tol) and least <= tol < 1):
-        raise ParameterError(
-            f"The 'tol' parameter of LineGraph must be at least {least:g} for this decay, and less than 1. "
-            f"Got {tol!r} instead.",
-            parameter="tol",
-        )
 
 
 # ---- divided by its degrees
@@ -398,8 +362,8 @@ class NormalizedLineGraph(LinearOperator):
 
     def _transpose(self) -> NormalizedLineGraph:
         """The factors are swapped, not computed again: a column's degree is not the sum of a row of the transpose."""
-        twin = object.__new__(NormalizedLineGraph)
-        twin.__dict__.update(graph=self.graph.T, kind=self.kind, _left=self._right, _right=self._left)
+        twin = copy(self)
+        twin.graph, twin._left, twin._right = self.graph.T, self._right, self._left
         LinearOperator.__init__(twin, self.dtype, self.shape[::-1])
         return twin
 
@@ -419,9 +383,9 @@ class NormalizedLineGraph(LinearOperator):
         """Row i as a sparse matrix of one row."""
         return self._scaled(self.graph.row(i), self._left[[i]])
 
-    def to_csr(self, cutoff: float = 0.0, max_bytes: int | None = None) -> csr_array:
+    def to_csr(self) -> csr_array:
         """The explicit matrix; see `LineGraph.to_csr`."""
-        return self._scaled(self.graph.to_csr(cutoff, max_bytes), self._left)
+        return self._scaled(self.graph.to_csr(), self._left)
 
     def _scaled(self, matrix: csr_array, left: NDArray[np.float64]) -> csr_array:
         by_row = np.repeat(left, np.diff(matrix.indptr))

@@ -17,15 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg._kernels import CONSTANT, GAUSSIAN
+from tdlg.linegraph import exponentials
 from tdlg.linegraph.decay import DecayPart
 from tdlg.linegraph.events import Layout
-from tdlg.linegraph.exponentials import (
-    ExponentialSum,
-    exponential_sum,
-    exponential_table,
-    gaussian_exponentials,
-    padded_exponentials,
-)
 
 __all__ = ["LANES", "Walk", "walks_of"]
 
@@ -151,8 +145,8 @@ class Wave(_VectorWalk):
         return self.bandwidth * math.sqrt(2 * math.log(100 / self.tol))
 
     @cached_property
-    def _terms(self) -> ExponentialSum:
-        return padded_exponentials(self.tol)  # for a bandwidth of 1
+    def _terms(self) -> exponentials.ExponentialSum:
+        return exponentials.padded_exponentials(self.tol)  # for a bandwidth of 1
 
     @cached_property
     def _numbers(self) -> tuple[Any, Any]:
@@ -168,7 +162,8 @@ class Wave(_VectorWalk):
     def no_state(self, lanes: int) -> NDArray[np.float64]:
         if lanes == 1:
             return np.zeros((2, self._terms.rates.size))
-        return np.zeros((gaussian_exponentials(self.tol).rates.size, 2, lanes))  # lanes are columns: no spare terms
+        n_terms = exponentials.gaussian_exponentials(self.tol).rates.size  # lanes are columns: no spare terms
+        return np.zeros((n_terms, 2, lanes))
 
     def faded(self, state: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
         by_lane = state.ndim == 2
@@ -211,13 +206,13 @@ def walks_of(parts: Sequence[DecayPart], tol: float, use_vectors: bool | None = 
     walks: list[Walk] = [*fading, *waves]
     if USE_VECTORS if use_vectors is None else use_vectors:
         return walks
-    return [Plain(*exponential_sum(parts, tol), reach=max(walk.reach for walk in walks))]
+    return [Plain(*exponentials.exponential_sum(parts, tol), reach=max(walk.reach for walk in walks))]
 
 
 @lru_cache
 def _aligned_table(tol: float) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
     """`exponential_table` with real and imaginary parts side by side, so that no vector crosses two cache lines."""
-    cells_each, table, poly = exponential_table(tol)
+    cells_each, table, poly = exponentials.exponential_table(tol)
     return cells_each, _aligned(np.hstack([table.real, table.imag])), _aligned(np.hstack([poly.real, poly.imag]))
 
 

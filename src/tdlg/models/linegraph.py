@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from tdlg.checks import as_generator, as_seed, check_count, check_number
 from tdlg.edges import TemporalEdges
@@ -31,7 +29,7 @@ from tdlg.estimator import (
 )
 from tdlg.exceptions import EdgesError, ParameterError, warn
 from tdlg.linegraph.decay import Decay, Gaussian, Laplace
-from tdlg.models.solver import Point, solve_logistic
+from tdlg.models.solver import solve_logistic
 from tdlg.models.training import check_two_classes, checked_weight
 
 if TYPE_CHECKING:
@@ -67,8 +65,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
     tol
         Tolerance of the solver. It stops when no entry of the gradient exceeds tol * C * (sum of weights), as in
         scikit-learn, and the last step neither lowered the objective by more than a share of 10 * tol nor was expected to.
-    warm_start
-        Whether to start another fit to the same edges from the last solution. False by default.
     n_threads
         Number of threads. By default all cores are used.
     random_state
@@ -111,7 +107,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         class_weight: Any = None,
         max_iter: int = 1000,
         tol: float = 1e-4,
-        warm_start: bool = False,
         n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -122,14 +117,11 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         self.class_weight = class_weight
         self.max_iter = max_iter
         self.tol = tol
-        self.warm_start = warm_start
         self.n_threads = n_threads
         self.random_state = random_state
 
     @all_or_nothing
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, callback: Callable[[int, float], bool] | None = None
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from the edges whose label is known.
 
         Parameters
@@ -140,8 +132,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
             Labels, one value per edge. By default the labels of the edges. Edges with a missing label are not trained on.
         sample_weight
             Weight of each edge in the objective. By default all edges have weight 1.
-        callback
-            Function that is called with (step, objective) after each Newton step; the solver stops if it returns True.
         """
         check_target(self, X, y)
         self._check()
@@ -149,21 +139,12 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         labels, known, values = _known_classes(edges, y)
         target = self._targets(known, values)
         given = _weights_of_known(sample_weight, known)
-        start = self._warm_point(edges, target)
         self.decay_ = self._choose_decay(edges, labels, given).freeze(edges)
         self.edges_, self.labels_ = edges, labels
         weight = given.copy()
         weight[known] *= self._class_weights(values, given[known])
-        solution = solve_logistic(
-            fitted_graph(self, edges),
-            target,
-            weight,
-            C=self.C,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            start=start,
-            callback=callback,
-        )
+        H = fitted_graph(self, edges)
+        solution = solve_logistic(H, target, weight, C=self.C, tol=self.tol, max_iter=self.max_iter)
         if solution.n_iter == self.max_iter and not solution.converged:
             warn(
                 f"The solver stopped after {self.max_iter} steps, before it reached the tolerance {self.tol}.",
@@ -184,7 +165,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         label_time
             Must be None: this model uses only the labels given to `fit`.
         """
-        check_is_fitted(self)
         _refuse_label_time(label_time)
         scores = fitted_graph(self, self._edges(X, reset=False)) @ self.coef_.T + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
@@ -204,7 +184,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
 
     def scored(self, X: Any, *, label_time: None = None) -> Scored:
         """Edges with their probabilities, to pass to `explain` and `node_scores`; see `predict_proba`."""
-        check_is_fitted(self)
         edges = self._edges(X, reset=False)
         return Scored(edges, self.predict_proba(edges, label_time=label_time))
 
@@ -214,7 +193,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Say in words which interactions moved each score most; see `tdlg.explain.reasons.explain_rows`."""
         from tdlg.explain.reasons import explain_rows
 
-        check_is_fitted(self)
         _refuse_label_time(label_time)
         edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_rows(self, edges, top, rows=rows, positive=positive)
@@ -223,7 +201,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Take each decision value apart into a sum; see `tdlg.explain.reasons.contributions_of_rows`."""
         from tdlg.explain.reasons import contributions_of_rows
 
-        check_is_fitted(self)
         return contributions_of_rows(self, self._edges(X, reset=False), top, rows=rows)
 
     def _node_reasons(
@@ -263,13 +240,6 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         if "edges_" in vars(self):
             n_outputs = 1 if len(self.classes_) == 2 else len(self.classes_)
             check_shapes(self, coef_=(n_outputs, len(self.edges_)), intercept_=(n_outputs,))
-
-    def _warm_point(self, edges: TemporalEdges, target: NDArray[np.float64]) -> Point | None:
-        """The last solution, if there is one of the right shape."""
-        n_outputs = 1 if target.ndim == 1 else target.shape[1]
-        if not self.warm_start or getattr(self, "coef_", np.empty((0, 0))).shape != (n_outputs, len(edges)):
-            return None
-        return Point(self.coef_.T.copy(), self.intercept_.copy())
 
     def _choose_decay(self, edges: TemporalEdges, labels: NDArray[Any], weight: NDArray[np.float64]) -> Decay:
         """The decay to use; with bandwidth="auto" the one that predicts held-out labels best."""
@@ -315,7 +285,7 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         """Mean over the folds: area under the ROC curve for two classes, else minus the log loss."""
         scores = []
         for test in folds:
-            model = clone(self).set_params(decay=decay, bandwidth=None, warm_start=False)
+            model = clone(self).set_params(decay=decay, bandwidth=None)
             trained_on = weight.copy()
             trained_on[test] = 0.0
             probability = model.fit(edges, labels, trained_on).predict_proba(edges)[test]

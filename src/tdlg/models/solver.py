@@ -71,12 +71,10 @@ def solve_logistic(
     tol: float = 1e-4,
     max_iter: int = 100,
     start: Point | None = None,
-    callback: Callable[[int, float], bool] | None = None,
 ) -> Solution:
-    """Minimise the objective; stops before `max_iter` Newton steps if `callback(step, objective)` returns True.
+    """Minimise the objective in at most `max_iter` Newton steps from a starting point, by default 0.
 
-    H : anything with `shape`, `@` and `.T`, of shape (rows, columns); target : zeros and ones, (rows,) for two classes, else
-    (rows, classes); weight : of each row, at least 0; start : the starting point, by default 0.
+    H : anything with `shape`, `@` and `.T`; target : zeros and ones, (rows,) for two classes, else (rows, classes).
     tol : the solver stops when no entry of the gradient exceeds tol * C * (sum of weights), scikit-learn's rule, and the
     last step neither lowered the objective by more than a share of 10 * tol nor was expected to. With strong hubs, or with
     many edges of few neighbours, the first rule alone stops far from the minimum.
@@ -90,7 +88,7 @@ def solve_logistic(
     for n_iter in range(max_iter + 1):
         gradient, probability = problem.gradient(point, scores)
         converged = gradient.largest() <= limit and gained <= 10 * tol
-        if converged or n_iter == max_iter or (n_iter and callback and callback(n_iter, objective)):
+        if converged or n_iter == max_iter:
             break
         direction, change = problem.newton_direction(gradient, probability)
         slope = gradient.dot(direction)
