@@ -767,6 +767,12 @@ def test_text_is_processed_on_disk_by_itself(payments, tmp_path, monkeypatch):
     assert sorted(file.name for file in tmp_path.iterdir()) == ["disk.csv", "memory.csv", "small.csv"]
     info = CliRunner().invoke(app, ["info", str(small), "--label", "fraud", "--memory", "1GB"])
     assert "'fraud': 2 values" in info.stdout
+    with monkeypatch.context() as patch:  # by the rule for all tables
+        patch.setattr(fits, "MOST_IN_MEMORY", 100)
+        info = CliRunner().invoke(app, ["info", str(small), "--label", "fraud"])
+        assert re.search(
+            r"on disk, without the similarity features \(about 2,\d+ rows are more than 100\)", info.stdout
+        )
     monkeypatch.setattr("tdlg.models.fits.TEXT_BYTES", 10**12)
     assert "the text needs about" in run(small, "--label", "fraud", "-o", tmp_path / "disk.csv").stderr
 

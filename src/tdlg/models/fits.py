@@ -40,16 +40,17 @@ def why_on_disk(n_rows: int, *, two_ends: bool | None = None) -> str | None:
 
 
 def reason_for_disk(path: Path, *, two_ends: bool | None = None) -> str | None:
-    """`why_on_disk` for a file; a folder of nothing but parquet files is, whatever its size, and text that does not fit."""
+    """`why_on_disk` for a file, of text by an estimate of its rows; a folder of nothing but parquet files always is."""
     if path.is_dir():
         files = [file for file in path.iterdir() if file.is_file() and not file.name.startswith((".", "_"))]
         is_table = bool(files) and all(file.suffix == ".parquet" for file in files)
         return "a folder is read in blocks" if is_table else None
-    if path.suffix.lower() in PARQUET:
-        n_rows = rows_of(path)
-        return None if n_rows is None else why_on_disk(n_rows, two_ends=two_ends)
+    n_rows, is_parquet = rows_of(path), path.suffix.lower() in PARQUET
+    why = None if n_rows is None else why_on_disk(n_rows, two_ends=two_ends)
+    if why is not None:
+        return why if is_parquet else f"about {why}"
     needed, free = TEXT_BYTES * path.stat().st_size if path.is_file() else 0, machine.free_bytes()
-    if needed > free:
+    if needed > free and not is_parquet:
         return f"the text needs about {in_bytes(needed)} of memory, and {in_bytes(free)} are free"
     return None
 
