@@ -22,7 +22,6 @@ import struct
 from collections.abc import Callable, Hashable, Iterator
 from datetime import timedelta
 from importlib import import_module
-from pathlib import Path
 from typing import IO, Any, BinaryIO
 from zipfile import ZIP_STORED, ZipFile, ZipInfo, is_zipfile
 
@@ -30,7 +29,6 @@ import numpy as np
 import sklearn
 from numpy.lib import format as npy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -165,7 +163,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         if not is_ours:
             raise ReadError(f"{path}: {OTHER_FILE.format('')}")
         if version != FORMAT_VERSION:
-            raise _other_version(path, version, made_by)
+            hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
+            if version > FORMAT_VERSION:
+                hint = f"Install tdlg {made_by} or newer: update the clone of tdlg and run pip install . in it."
+            raise ReadError(
+                f"{path}: the model has version {version} of the format, written by tdlg {made_by}; this is tdlg "
+                f"{__version__}, which reads version {FORMAT_VERSION}. {hint}"
+            )
         try:
             _check_members(zipped, os.fstat(file.fileno()).st_size)
             model = Decoder(zipped, manifest["shared"]).decode(manifest["model"])
@@ -178,16 +182,6 @@ def load_model(path: str | os.PathLike[str]) -> Any:
                 f"{__version__}. Load it with the versions it was written with, or fit and save it again."
             ) from error
     return model
-
-
-def _other_version(path: Path, version: int, made_with: str) -> ReadError:
-    hint = "Models of older versions lack what this one needs to score. Fit the model again and save it."
-    if version > FORMAT_VERSION:
-        hint = f"Install tdlg {made_with} or newer: update the clone of tdlg and run pip install . in it."
-    return ReadError(
-        f"{path}: the model has version {version} of the format, written by tdlg {made_with}; this is tdlg "
-        f"{__version__}, which reads version {FORMAT_VERSION}. {hint}"
-    )
 
 
 def _check_members(file: ZipFile, size: int) -> None:
@@ -271,7 +265,13 @@ class Encoder:
             return self._array(value, where)
         kind = _kind_of(value)
         if kind is None:
-            raise _unsupported(value, where)
+            hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
+            if class_ in (np.random.RandomState, np.random.Generator):
+                hint = "Use a whole number instead, such as random_state=0; no new fit is needed."
+            elif isinstance(value, BaseEstimator):
+                hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
+            problem = f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved."
+            raise ParameterError(problem, hint, parameter="model")
         if kind not in SHARED:
             return {"kind": kind, **self._fields(kind, value, where)}
         if id(value) not in self._places:  # an object that occurs twice stays one object
@@ -422,17 +422,6 @@ def _kind_of(value: Any) -> str | None:
     if is_part(value):
         return "part"
     return "estimator" if isinstance(value, BaseEstimator) and is_estimator(class_) else None
-
-
-def _unsupported(value: Any, where: str) -> ParameterError:
-    class_ = type(value)
-    hint = "Use numbers, strings, arrays, lists, tuples, dicts, decays, edges or estimators."
-    if class_ in (np.random.RandomState, np.random.Generator):
-        hint = "Use a whole number instead, such as random_state=0; no new fit is needed."
-    elif isinstance(value, BaseEstimator):
-        hint = "Use an estimator of tdlg or scikit-learn itself, not a subclass of one."
-    problem = f"{where} is a {class_.__module__}.{class_.__qualname__}, which cannot be saved."
-    return ParameterError(problem, hint, parameter="model")
 
 
 # ---- estimators of scikit-learn inside a model: in the skops format, with a fixed list of trusted types
@@ -616,12 +605,6 @@ def _edges_from(table: Any, rows: Any, label: Any, label_ticks: Any) -> Temporal
     return edges
 
 
-def _csr_from(shape: list[int], data: Any, indices: Any, indptr: Any) -> Any:
-    matrix = csr_array((data, indices, indptr), shape=tuple(shape))
-    matrix.check_format(full_check=True)
-    return matrix
-
-
 def _scalar_from(dtype: str, value: str) -> Any:
     _require(np.dtype(dtype).kind in SCALARS, f"a number of the dtype {dtype}")
     return np.frombuffer(bytes.fromhex(value), dtype, 1)[0]
@@ -637,7 +620,7 @@ def _require(is_right: bool, complaint: str) -> None:
 
 
 KIND_OF = {int: "int", float: "float", tuple: "tuple", dict: "dict", range: "range", timedelta: "timedelta"}
-KIND_OF |= {np.str_: "string", csr_array: "csr", TemporalEdges: "edges", EdgeTable: "table"}
+KIND_OF |= {np.str_: "string", TemporalEdges: "edges", EdgeTable: "table"}
 STATES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "int": lambda v: {"value": hex(v)},
     "float": lambda v: {"value": struct.pack(">d", v).hex()},
@@ -645,7 +628,6 @@ STATES: dict[str, Callable[[Any], dict[str, Any]]] = {
     "timedelta": lambda v: {"parts": [v.days, v.seconds, v.microseconds]},
     "string": lambda v: {"value": str(v)},
     "scalar": lambda v: {"dtype": v.dtype.str, "value": v.tobytes().hex()},
-    "csr": lambda v: {"shape": list(map(int, v.shape)), "data": v.data, "indices": v.indices, "indptr": v.indptr},
     "edges": lambda v: dict(zip(("table", "rows", "label", "label_ticks"), v.__getstate__(), strict=True)),
     "table": _table_state,
 }
@@ -658,7 +640,6 @@ BUILDERS: dict[str, Callable[..., Any]] = {
     "timedelta": lambda parts: timedelta(*parts),
     "string": lambda value: np.str_(value),
     "scalar": _scalar_from,
-    "csr": _csr_from,
     "edges": _edges_from,
     "table": _table_from,
 }
