@@ -4,7 +4,7 @@ import numpy as np
 
 from tdlg import Laplace
 from tdlg.propagate import two_ends
-from tdlg.propagate.columns import Evidence, Network
+from tdlg.propagate.features import Evidence, Network
 from tdlg.propagate.plan import ColumnPlan
 
 

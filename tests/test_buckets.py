@@ -9,7 +9,7 @@ from tdlg.engines.buckets import NEVER_KNOWN, RecordForm
 from tdlg.engines.files import read_split, write_split
 from tdlg.engines.table import TableClock
 from tdlg.exceptions import ReadError
-from tdlg.propagate.columns import Query, gather_evidence, table_columns
+from tdlg.propagate.features import Query, gather_evidence, table_columns
 from tdlg.tables.rows import Sample
 
 TABLES = [{}, {"floats": True}, {"categories": True}, {"shared": False}]

@@ -9,7 +9,7 @@ from sklearn.dummy import DummyClassifier
 
 from tdlg import PropagationClassifier, PropagationFeatures, TemporalEdges
 from tdlg.models.training import training_windows
-from tdlg.propagate.columns import gather_evidence
+from tdlg.propagate.features import gather_evidence
 
 N = 400
 DAY = np.timedelta64(1, "D")
@@ -38,7 +38,7 @@ OF_EDGES = {
     "shares of categories": r"share\[(channel|code)\]@",
 }
 OF_ITSELF = {
-    "own features": r"^(amount|balance|weight|channel=\w+|code=code \d+|given)$",
+    "own features": r"^(amount|balance|weight|channel=\w+|code=code \d+)$",
     "calendar": "^(hour of|day of)",
 }
 KINDS = OF_LABELS | OF_EDGES | OF_ITSELF
@@ -59,7 +59,6 @@ def columns_of(rng, n=N):
         "features": {
             "amount": rng.lognormal(size=n),
             "balance": rng.normal(size=n),
-            "given": rng.normal(size=n),
             "channel": rng.choice(["card", "cash", "web"], n),
             "code": rng.choice(TOKENS, n),
         },
@@ -96,7 +95,7 @@ def known_until(edges, end=NOW):
 
 
 def fitted(edges, two_ends="all", past_only=True, **late):
-    features = PropagationFeatures(past_only=past_only, two_ends=two_ends, calendar=True, as_is=["given"])
+    features = PropagationFeatures(past_only=past_only, two_ends=two_ends, calendar=True)
     return features.fit(edges, **{name: value for name, value in late.items() if value is not None})
 
 
@@ -192,7 +191,7 @@ def numbered(edges):
     """The same edges with numbers as times; calendars need datetimes."""
     hours = (edges.time - START) // np.timedelta64(3600, "s")
     names = edges.feature_names
-    features = {name: edges.features[:, k] for k, name in enumerate(names) if name in ("amount", "balance", "given")}
+    features = {name: edges.features[:, k] for k, name in enumerate(names) if name in ("amount", "balance")}
     code = np.array(edges.feature_categories["code"])[edges.features[:, names.index("code")].astype(int)]
     return TemporalEdges(edges.src, edges.dst, hours, label=edges.label, features={**features, "code": code})
 

@@ -11,7 +11,7 @@ from tdlg import Laplace, NoDecay, PropagationFeatures, TemporalEdges, load_mode
 from tdlg._kernels import COUNT_UNIT, GAP_UNIT, NO_GAP
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.match import NODE_MATCHES
-from tdlg.propagate.columns import gather_evidence, table_columns
+from tdlg.propagate.features import gather_evidence, table_columns
 from tdlg.propagate.match import decayed_sums
 
 

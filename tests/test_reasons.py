@@ -24,7 +24,7 @@ from tdlg.explain import node_scores, nodes, reasons
 from tdlg.explain.positive import label_in_words
 from tdlg.explain.sentences import Words, node_in_words
 from tdlg.models.training import training_windows
-from tdlg.propagate.columns import gather_evidence
+from tdlg.propagate.features import gather_evidence
 
 pytestmark = [
     pytest.mark.usefixtures("few_trees"),

@@ -68,7 +68,7 @@ def test_the_rarest_class_counts_where_it_is_the_smaller_number():
 
 
 def test_forecasts_know_the_labels_of_their_cut():
-    from tdlg.propagate.columns import gather_evidence, table_columns
+    from tdlg.propagate.features import gather_evidence, table_columns
 
     edges = network(late=False)
     features = PropagationFeatures(past_only=True, two_ends="none").fit(edges)

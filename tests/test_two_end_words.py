@@ -6,7 +6,7 @@ import pytest
 from plans import two_end_columns, two_end_names
 from tdlg import PropagationFeatures, TemporalEdges
 from tdlg.explain.sentences import MANY, PARTNERS, Words
-from tdlg.propagate.columns import gather_evidence
+from tdlg.propagate.features import gather_evidence
 
 OPINIONS = [  # bob and cat agree with ann about x, y and z, dan disagrees; only bob, cat and dan know the shop
     ("ann", "x", "fraud"),

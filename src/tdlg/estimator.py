@@ -27,7 +27,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 ENDS, ENDS_AND_TIME = 2, 3  # number of columns that a table of edges must have, and should have
 ROLES = ("src", "dst", "time")
-WARM_START = ("coef_", "intercept_")  # what a fit with `warm_start` goes on from
 ANSWERS = (  # methods that read fitted attributes
     *("predict", "predict_proba", "decision_function", "score", "score_samples", "transform", "get_feature_names_out"),
     *("scored", "explain", "contributions", "rank", "top", "pair_scores"),
@@ -46,8 +45,7 @@ def all_or_nothing(change: Method) -> Method:
         fresh = object.__new__(type(self))
         fresh.__dict__.update(self.__dict__)
         if change.__name__ == "fit":
-            kept = WARM_START if getattr(self, "warm_start", False) else ()
-            for name in [name for name in fresh.__dict__ if name.endswith("_") and name not in kept]:
+            for name in [name for name in fresh.__dict__ if name.endswith("_")]:
                 del fresh.__dict__[name]
         change(fresh, *args, **options)
         self.__dict__ = fresh.__dict__  # a single assignment: neither an interrupt nor a thread can see half of it
@@ -86,6 +84,8 @@ class EdgesEstimator:
 
     def _edges(self, X: Any, *, reset: bool) -> TemporalEdges:
         """X as edges. With `reset` X is fitted; else X needs the columns of `fit`, and its ids are converted to match."""
+        if not reset:
+            check_is_fitted(self)
         edges = X if isinstance(X, TemporalEdges) else edges_of_table(self, X, reset=reset)
         if not reset:
             return self._in_fitted_ids(edges)

@@ -38,13 +38,6 @@ def write_rates(labels, smoothing, lines):  # out: lines
 
 
 @compiled
-def write_counts(counts, line):  # out: line
-    """The log of decayed counts, (rows,)."""
-    for row in range(counts.size):
-        line[row] = np.log1p(zero_if_tiny(counts[row]) / COUNT_UNIT)
-
-
-@compiled
 def write_gaps(gaps, spread, line):  # out: line
     """The log of the times to the nearest edge, (rows,), in ticks; `spread` is the standard deviation of the times."""
     for row in range(gaps.size):
@@ -112,7 +105,8 @@ def write_columns(
         if labels.shape[0]:
             write_rates(labels[k], smoothing, lines[at : at + labels.shape[1]])
             at += labels.shape[1]
-        write_counts(sums[k, 0], lines[at])
+        for row in range(sums.shape[2]):  # the log of decayed counts
+            lines[at, row] = np.log1p(zero_if_tiny(sums[k, 0, row]) / COUNT_UNIT)
         at += 1
         for c in range(compared.shape[0]):
             kind, first, width, place = compared[c]

@@ -22,28 +22,8 @@ end of an edge than the one whose sums these are.
 
 import numpy as np
 
-from tdlg._kernels import (
-    ALL,
-    BACK,
-    BACK_SUM,
-    DST,
-    FAR,
-    FIRST,
-    LABELLED,
-    LONG,
-    MEAN,
-    RECENT,
-    RESIDUAL,
-    SRC,
-    TRUST,
-    UNUSUAL,
-    Y_BY_BACK,
-    Y_BY_FAR,
-    Y_BY_TRUST,
-    Y_LESS_FAR,
-    Y_LESS_RESIDUAL,
-    Y,
-)
+from tdlg import _kernels as kernels
+from tdlg._kernels import ALL, DST, FIRST, LABELLED, MEAN, RECENT, SRC
 from tdlg._kernels.columns import compare_nodes, conclude, mark, new_comparison, write_columns, zero_if_tiny
 from tdlg._kernels.compiled import compiled
 from tdlg._kernels.running import decay_and_add, read_sums
@@ -127,7 +107,7 @@ def _compare_with_usual(slot, levels, usual, smoothing, unusual, excess):  # out
         above = levels[v] - total / (n + smoothing)
         is_known = above == above
         unusual[v] = above if is_known else 0.0
-        excess[v] = max(above - UNUSUAL, 0.0) if is_known else 0.0
+        excess[v] = max(above - kernels.UNUSUAL, 0.0) if is_known else 0.0
 
 
 @compiled
@@ -217,17 +197,17 @@ def _absorb_two_ends(at, absorbed, events, two_ends, scratch):  # out: two_ends,
         for c in range(described.shape[0]):
             of, y, first = described[c], targets[1 + c], FIRST + c * per_class
             if not is_label[at]:
-                part[first + FAR] = of[MEAN + far]
-                if per_class > Y_BY_BACK:
-                    part[first + BACK_SUM] = of[BACK + far]
+                part[first + kernels.FAR] = of[MEAN + far]
+                if per_class > kernels.Y_BY_BACK:
+                    part[first + kernels.BACK_SUM] = of[kernels.BACK + far]
                 continue
-            part[first + Y] = y
-            part[first + Y_LESS_FAR] = y - of[MEAN + far]
-            part[first + Y_BY_FAR] = y * of[MEAN + far]
-            part[first + Y_LESS_RESIDUAL] = y - of[RESIDUAL + far]
-            part[first + Y_BY_TRUST] = y * of[TRUST + far]
-            if per_class > Y_BY_BACK:
-                part[first + Y_BY_BACK] = y * of[BACK + far]
+            part[first + kernels.Y] = y
+            part[first + kernels.Y_LESS_FAR] = y - of[MEAN + far]
+            part[first + kernels.Y_BY_FAR] = y * of[MEAN + far]
+            part[first + kernels.Y_LESS_RESIDUAL] = y - of[kernels.RESIDUAL + far]
+            part[first + kernels.Y_BY_TRUST] = y * of[kernels.TRUST + far]
+            if per_class > kernels.Y_BY_BACK:
+                part[first + kernels.Y_BY_BACK] = y * of[kernels.BACK + far]
         decay_and_add(end_slots[at, end], tick, sign[at], part, 0, ends[0], ends[1], ends[3])
         if is_label[at]:
             _to_ring(tick, sign[at], events[0][row], end, described, targets, rings)
@@ -308,15 +288,15 @@ def _describe_ends(tick, end_slots, pair_slots, two_ends, scratch, described):  
     for c in range(described.shape[0]):
         first = FIRST + c * per_class
         for end in (SRC, DST):
-            long = sums[end, LONG]
+            long = sums[end, kernels.LONG]
             n = long[LABELLED] + 1.0
-            described[c, MEAN + end] = long[first + Y] / n
-            described[c, RESIDUAL + end] = long[first + Y_LESS_FAR] / n
-            described[c, TRUST + end] = long[first + Y_BY_FAR] / n
-            described[c, BACK + end] = 0.0
+            described[c, MEAN + end] = long[first + kernels.Y] / n
+            described[c, kernels.RESIDUAL + end] = long[first + kernels.Y_LESS_FAR] / n
+            described[c, kernels.TRUST + end] = long[first + kernels.Y_BY_FAR] / n
+            described[c, kernels.BACK + end] = 0.0
             if is_one_type:
-                back = sums[2 + end, LONG]
-                described[c, BACK + end] = back[first + Y] / (back[LABELLED] + 1.0)
+                back = sums[2 + end, kernels.LONG]
+                described[c, kernels.BACK + end] = back[first + kernels.Y] / (back[LABELLED] + 1.0)
 
 
 @compiled
@@ -340,7 +320,7 @@ def _write_two_ends(event, row, events, two_ends, scratch, start, means, columns
                 columns[at + scale, row] = zero_if_tiny(total / (n + 1.0))
             at += 2
         for end in (SRC, DST):
-            columns[at + end, row] = zero_if_tiny(described[c, TRUST + end])
+            columns[at + end, row] = zero_if_tiny(described[c, kernels.TRUST + end])
         at += 2
         for end in (SRC, DST):
             for k in range(3):

@@ -21,28 +21,13 @@ _POSITION[(_DE_BRUIJN << np.arange(64, dtype=np.uint64)) >> _SHIFT] = np.arange(
 
 
 @compiled
-def sum_leaves(
-    flat,
-    steps,
-    n_columns,
-    column,
-    threshold,
-    keep,
-    missing_right,
-    first_node,
-    first_leaf,
-    leaves,
-    outputs,
-    baseline,
-    sums,
-):  # out: sums
-    """For each output and row, the baseline and then the leaves of the output's trees, added in their order.
+def sum_leaves(flat, steps, trees, sums):  # out: sums
+    """For each output and row, (outputs, rows), the baseline and then the leaves of its trees, added in their order.
 
-    flat : the table of values as one line; steps : from a row to the next in it, and from a column to the next.
-    column, threshold, keep, missing_right : by node; `keep` has the bits of all leaves but those of its left subtree.
-    first_node, first_leaf : by tree, and the end; leaves : values of the leaves.
-    outputs : the first tree of each output, and the end; sums : (outputs, rows).
+    flat : the table of values as one line; steps : from a row to the next in it, and from a column to the next; trees :
+    the fields of `tdlg.models.trees.Trees`.
     """
+    n_columns, column, threshold, keep, missing_right, first_node, first_leaf, leaves, outputs, baseline = trees
     width = min(BLOCK_ROWS, sums.shape[1])  # so that the columns of a single row are neighbours
     block, words = np.empty((n_columns, width)), np.empty(width, np.uint64)
     for start in range(0, sums.shape[1], BLOCK_ROWS):

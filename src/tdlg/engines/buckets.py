@@ -34,7 +34,9 @@ from tdlg.propagate.match import BLOCK, Keyed, Labels, MatchSums
 from tdlg.propagate.plan import (
     LARGEST_SINGLE,
     ColumnPlan,
+    Floats,
     OwnColumn,
+    Positions,
     category_places,
     gaps_of_nodes,
     levels,
@@ -42,10 +44,8 @@ from tdlg.propagate.plan import (
     to_sum,
     usual_gap,
 )
+from tdlg.sampling.index import positions_of
 from tdlg.tables.rows import Keys, Sample, key_limit, text_keys
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 NEVER_KNOWN = np.iinfo(np.uint32).max  # a label that is never known, where times take 4 bytes
 
@@ -196,9 +196,8 @@ def bucket_sizes(buckets: Buckets, kind: str) -> NDArray[np.int64]:
 def _keys_of_kind(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys:
     import polars as pl
 
-    plain: dict[str, Callable[[], Keys]] = {"src": lambda: src, "dst": lambda: dst, "pair": lambda: pair_keys(src, dst)}
-    if kind in plain:
-        return plain[kind]()
+    if kind in ("src", "dst", "pair"):
+        return pair_keys(src, dst) if kind == "pair" else {"src": src, "dst": dst}[kind]
     end, name = kind.partition("category[")[::2]
     name = name.removesuffix("]")
     every = [str(category) for category in edges.feature_categories.get(name, ())]
@@ -213,7 +212,7 @@ def _keys_of_kind(kind: str, src: Keys, dst: Keys, edges: TemporalEdges) -> Keys
 
 @dataclass(frozen=True)
 class NodesTask:
-    """The sources or destinations ("src", "dst") of a bucket; of all edges, or only of those with a known label."""
+    """The sources or destinations of a bucket; of all edges, or only of those with a known label."""
 
     buckets: Buckets
     bucket: int
@@ -325,7 +324,8 @@ def make_columns(task: ColumnsTask) -> None:
     chosen = _chosen_rows(rows, task)
     at = np.unique(np.concatenate([some for _, some, _ in chosen]))
     compares, is_first = plan.compares(task.match), task.match == task.plan.matches[0]
-    mine, values = _own_numbers(rows, plan.own if compares or is_first else ()), np.ones((len(cols), 1))
+    numbers = [c.numbers(rows[f"own{k}"]) for k, c in enumerate(plan.own if compares or is_first else ())]
+    mine, values = np.hstack([np.empty((len(rows), 0)), *numbers]), np.ones((len(cols), 1))
     if compares:
         values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
     known = np.flatnonzero(cols["label"] >= 0)
@@ -371,7 +371,7 @@ def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Posit
     row_keys = reversed_pairs(row_keys) if match == "reversed" else row_keys
     keys_of_rows = row_keys.view(np.int64)[: 0 if same else None]
     keys, col_codes, row_codes = factorise_integers(col_keys.view(np.int64), keys_of_rows)
-    own = at if rows is cols else _own_columns(rows["row"][at], cols["row"])
+    own = at if rows is cols else positions_of(rows["row"][at], cols["row"])
     row_ticks, col_ticks = (np.ascontiguousarray(form.times(records["tick"])) for records in (rows, cols))
     is_square = same and len(at) == len(cols)
     row_codes = col_codes if same else row_codes
@@ -385,33 +385,25 @@ def read_columns(
 
     The rows are records of the first match: row, label and time.
     """
-    first: Records | None = None
-    columns: NDArray[np.floating[Any]] | None = None
-    at = 0
+    first, at = np.empty(0, np.void), 0
+    columns = np.empty((0, sum(map(plan.n_columns, plan.matches))), plan.dtype)
     for match in plan.matches:
         paths = [files.path(plan, match, bucket) for bucket in range(buckets.n_buckets)]
         part = read_split(paths, destinations)
-        order = np.argsort(part["row"], kind="stable")
-        if first is None or columns is None:
-            n_columns = sum(plan.n_columns(each) for each in plan.matches)
-            columns = np.empty((len(part), n_columns), plan.dtype)
-            names = [name for name in part.dtype.names or () if name != "columns"]
+        order, n_match = np.argsort(part["row"], kind="stable"), len(plan.plan.of_match(match))
+        if match == plan.matches[0]:
+            columns, names = np.empty((len(part), columns.shape[1]), plan.dtype), (part.dtype.names or ())[:-1]
             first = np.empty(len(part), [(name, part.dtype[name]) for name in names])
             for name in names:
                 first[name] = part[name][order]
-            n_match = len(plan.plan.of_match(match))
-            columns[:, n_columns - (plan.n_columns(match) - n_match) :] = part["columns"][order, n_match:]
-        else:
-            n_match = plan.n_columns(match)
-            if not np.array_equal(part["row"][order], first["row"]):
-                raise ReadError(
-                    f"{files.folder}: the column files of {plan.matches[0]!r} and {match!r} are about different rows. "
-                    "Remove the folder and run again."
-                )
+            columns[:, columns.shape[1] - (plan.n_columns(match) - n_match) :] = part["columns"][order, n_match:]
+        elif not np.array_equal(part["row"][order], first["row"]):
+            raise ReadError(
+                f"{files.folder}: the column files of {plan.matches[0]!r} and {match!r} are about different rows. "
+                "Remove the folder and run again."
+            )
         columns[:, at : at + n_match] = part["columns"][order, :n_match]
         at += n_match
-    assert first is not None
-    assert columns is not None
     return first, columns
 
 
@@ -428,21 +420,6 @@ def _chosen_rows(rows: Records, task: ColumnsTask) -> list[tuple[Any, Positions,
         at = sample.rows(rows["tick"], rows["label"], task.plan.seed + k, row)
         chosen.append((sample.before, at, np.full(len(at), len(bounds) - 1 + k)))
     return chosen
-
-
-def _own_numbers(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
-    """The features as numbers, (n_rows, sum of widths)."""
-    parts = [column.numbers(rows[f"own{k}"]) for k, column in enumerate(columns)]
-    return np.hstack([np.empty((len(rows), 0)), *parts])
-
-
-def _own_columns(rows: NDArray[Any], cols: NDArray[Any]) -> Positions:
-    """For each row number its position among other row numbers, or -1."""
-    if not len(cols):
-        return np.full(len(rows), -1)
-    order = np.argsort(cols, kind="stable")
-    found = order[np.minimum(np.searchsorted(cols, rows, sorter=order), len(cols) - 1)]
-    return np.where(cols[found] == rows, found, -1)
 
 
 # ---- bursts

@@ -25,18 +25,9 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from tdlg.atomic import as_path, replacing, target_of
+from tdlg.engines import files as store
 from tdlg.engines.buckets import Buckets, PartitionTask, RecordForm, bucket_sizes, partition
 from tdlg.engines.executors import check_sees, opened_engine, run_all, workers_of
-from tdlg.engines.files import (
-    exists,
-    files_under,
-    is_remote,
-    make_folder,
-    remove_empty_folder,
-    remove_file,
-    remove_folder,
-    write_whole,
-)
 from tdlg.engines.table import Block, LabelCodes, ScannedEdges
 from tdlg.exceptions import ParameterError, ReadError, TooLargeError
 from tdlg.memory import LEAST_MEMORY, as_bytes, free_bytes, in_bytes, most_learnt
@@ -212,11 +203,13 @@ class FileRun:
 
     def write(self, answers: Answers) -> None:
         """Write the table with more columns; the result appears when it is complete, except on a store."""
-        progress = self.progress("writing")
+        progress, write = self.progress("writing"), _write_folder if self.output.is_folder else _write_file
         self.check_input()
-        (_write_folder if self.output.is_folder else _write_file)(
-            self, answers, _free_names(self.table, answers), progress
-        )
+        taken, numbers = self.table.frame(Block(0, 0)).columns, range(2, 1000)  # a column that is there gets a number
+        names = [
+            next(one for one in (name, *(f"{name}_{k}" for k in numbers)) if one not in taken) for name in answers.names
+        ]
+        write(self, answers, names, progress)
 
     def check_input(self) -> None:
         """Refuse a file that was replaced or changed since the start: blocks of two versions would be mixed."""
@@ -226,7 +219,7 @@ class FileRun:
 
     def check_disk(self, n_bytes: float) -> None:
         """Refuse work whose temporary files, of this size at most, and whose result do not fit on their disks."""
-        size = sum(0 if is_remote(file) else os.path.getsize(file) for file in self.table.files())
+        size = sum(0 if store.is_remote(file) else os.path.getsize(file) for file in self.table.files())
         result = (CSV_SIZE if self.output.path.lower().endswith(".csv") else 1.0) * size
         needs = [(self.folder, "the temporary files need", n_bytes), (self.output.parent, "the result needs", result)]
         if _same_disk(self.folder, self.output.parent):
@@ -248,11 +241,11 @@ class FileRun:
 
 def _free_on_disk(folder: str) -> float:
     """Free bytes of the disk of a local folder; a store is not asked."""
-    return math.inf if is_remote(folder) else shutil.disk_usage(folder).free
+    return math.inf if store.is_remote(folder) else shutil.disk_usage(folder).free
 
 
 def _same_disk(one: str, other: str) -> bool:
-    return not is_remote(one) and not is_remote(other) and os.stat(one).st_dev == os.stat(other).st_dev
+    return not store.is_remote(one) and not store.is_remote(other) and os.stat(one).st_dev == os.stat(other).st_dev
 
 
 @contextmanager
@@ -263,13 +256,13 @@ def work_folder(path: str, engine: Executor) -> Iterator[str]:
     has a new name, so that tasks of a killed run that a cluster is still working on do no harm.
     """
     files = f"{path}/{uuid.uuid4().hex[:16]}"
-    if is_remote(path):
-        make_folder(files)
+    if store.is_remote(path):
+        store.make_folder(files)
         try:
             yield files
         finally:
-            remove_folder(files)
-            remove_empty_folder(path)
+            store.remove_folder(files)
+            store.remove_empty_folder(path)
         return
     _make_private(path)
     lock = FileLock(f"{path}/lock")
@@ -284,14 +277,14 @@ def work_folder(path: str, engine: Executor) -> Iterator[str]:
     try:
         for entry in Path(path).iterdir():
             if entry.is_dir():
-                remove_folder(str(entry))
+                store.remove_folder(str(entry))
             elif entry.name != "lock":
                 entry.unlink()
-        make_folder(files)
+        store.make_folder(files)
         check_sees(engine, files)
         yield files
     finally:
-        remove_folder(path)
+        store.remove_folder(path)
         lock.release()
 
 
@@ -338,7 +331,7 @@ class Output(NamedTuple):
         An address, and a path without an ending such as ".parquet", is a folder.
         """
         text = str(path)
-        if is_remote(text):
+        if store.is_remote(text):
             return cls(text.rstrip("/"), True)
         target = as_path(text)
         if target.suffix.lower() in FILES:
@@ -355,12 +348,12 @@ class Output(NamedTuple):
     @property
     def parent(self) -> str:
         """The folder in which it is."""
-        return self.path.rpartition("/")[0] if is_remote(self.path) else str(Path(self.path).parent)
+        return self.path.rpartition("/")[0] if store.is_remote(self.path) else str(Path(self.path).parent)
 
     @property
     def name(self) -> str:
         """Its name in this folder."""
-        return self.path.rpartition("/")[2] if is_remote(self.path) else Path(self.path).name
+        return self.path.rpartition("/")[2] if store.is_remote(self.path) else Path(self.path).name
 
     def work_folder(self, folder: Any = None) -> str:
         """A hidden folder for temporary files: beside it, or in another folder where no other output has the same."""
@@ -371,7 +364,7 @@ class Output(NamedTuple):
 
     def check_empty(self) -> None:
         """Refuse a folder of a store with files."""
-        if is_remote(self.path) and files_under(self.path):
+        if store.is_remote(self.path) and store.files_under(self.path):
             raise _not_empty(self.path)
 
 
@@ -379,15 +372,6 @@ def _not_empty(path: Any) -> ParameterError:
     return ParameterError(
         f"{path}: the folder to write to must be new or empty. Remove it, or give another one.", parameter="path"
     )
-
-
-def _free_names(table: ScannedEdges, answers: Answers) -> list[str]:
-    """The names of the columns that are added, with a number where the table has such a column already."""
-    taken = table.frame(Block(0, 0)).columns
-    return [
-        next(free for free in (name, *(f"{name}_{k}" for k in range(2, 1000))) if free not in taken)
-        for name in answers.names
-    ]
 
 
 def _frame_with_answers(table: ScannedEdges, answers: Answers, block: Block, names: Sequence[str]) -> pl.DataFrame:
@@ -399,15 +383,15 @@ def _frame_with_answers(table: ScannedEdges, answers: Answers, block: Block, nam
 def _write_folder(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
     """The engine writes one file per block."""
     output, folder = run.output, run.output.path
-    if is_remote(folder):
-        if any(map(PART_NAME.fullmatch, files_under(folder))):  # of another run in the meantime; other files do no harm
+    if store.is_remote(folder):
+        if any(map(PART_NAME.fullmatch, store.files_under(folder))):  # of another run meanwhile; other files do no harm
             raise _not_empty(folder)
     else:  # a hidden folder on the disk of the output, which gets its name at the end
         hidden = f".{output.name}.tdlg-parts-"
         for left in Path(output.parent).glob(f"{hidden}*"):  # by killed runs to the same output
-            remove_folder(str(left))
+            store.remove_folder(str(left))
         folder = f"{output.parent.rstrip('/')}/{hidden}{uuid.uuid4().hex[:16]}"
-    make_folder(folder)
+    store.make_folder(folder)
     tasks = [_PartTask(run.table, answers.of_block(block), block, names, folder) for block in run.blocks]
     try:
         run_all(run.engine, write_part, tasks, progress)
@@ -416,8 +400,8 @@ def _write_folder(run: FileRun, answers: Answers, names: list[str], progress: Pr
             os.replace(folder, output.path)
     except BaseException:
         for task in tasks:  # only these: others may have put files there
-            remove_file(task.path)
-        remove_empty_folder(folder)
+            store.remove_file(task.path)
+        store.remove_empty_folder(folder)
         raise
 
 
@@ -439,13 +423,13 @@ class _PartTask:
 
 def write_part(task: _PartTask) -> None:
     """Write the file of a block. A file that is there already stays."""
-    if exists(task.path):
+    if store.exists(task.path):
         return
     buffer = io.BytesIO()
     _frame_with_answers(task.table, task.answers, task.block, task.names).write_parquet(
         buffer, row_group_size=ROW_GROUP
     )
-    write_whole(task.path, [buffer.getbuffer()])
+    store.write_whole(task.path, [buffer.getbuffer()])
 
 
 def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Progress) -> None:
@@ -474,11 +458,7 @@ def _write_file(run: FileRun, answers: Answers, names: list[str], progress: Prog
             else:
                 lazy.sink_parquet(draft, row_group_size=ROW_GROUP)
         except Exception as error:
-            raise (raised[0] if raised else _of_the_system(error, path)) from None
+            found = re.search(r"os error (\d+)", str(error))  # of the system, such as a full disk: it names the path
+            number = int(found[1]) if found else 0
+            raise (raised or [OSError(number, os.strerror(number), str(path)) if found else error])[0] from None
         run.check_input()
-
-
-def _of_the_system(error: Exception, path: Path) -> Exception:
-    """An error of polars as an OSError that names the path, if the system refused to write, for example to a full disk."""
-    found = re.search(r"os error (\d+)", str(error))
-    return error if found is None else OSError(int(found[1]), os.strerror(int(found[1])), str(path))

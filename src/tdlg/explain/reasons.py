@@ -19,8 +19,7 @@ from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.sentences import NAMED, Reason, Words, burst, near_interaction
 from tdlg.linegraph.events import own_columns
 from tdlg.propagate.bursts import KEYS, Arrivals, surprises_of_key
-from tdlg.propagate.columns import Query, table_columns
-from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.features import PropagationFeatures, Query, table_columns
 from tdlg.propagate.plan import ANY_CLASS
 
 if TYPE_CHECKING:

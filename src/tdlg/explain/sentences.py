@@ -15,8 +15,7 @@ from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.explain.positive import label_in_words
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
-from tdlg.propagate.columns import Evidence, Network
-from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.features import Evidence, Network, PropagationFeatures
 from tdlg.propagate.plan import CALENDAR, OwnColumn, levels, raw_values, scaled
 from tdlg.propagate.two_ends import residuals
 

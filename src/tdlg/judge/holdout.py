@@ -19,7 +19,7 @@ from tdlg.judge.references import LabelRates, Windows
 from tdlg.judge.run import run_trial
 from tdlg.judge.trials import EdgeClassification, ForecastClassification, Trial
 from tdlg.models.training import choose_setting
-from tdlg.propagate.columns import find_fitted
+from tdlg.propagate.features import find_fitted
 
 Floats = NDArray[np.float64]
 Positions = NDArray[np.int64]

@@ -19,8 +19,7 @@ from tdlg.judge.trials import DAY
 from tdlg.linegraph.events import own_columns
 from tdlg.memory import fitting_threads
 from tdlg.models.training import fit_trees
-from tdlg.propagate.columns import Network, gather_evidence, table_columns
-from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.features import Network, PropagationFeatures, gather_evidence, table_columns
 from tdlg.sampling.index import EdgeIndex
 
 Columns = NDArray[np.float64]

@@ -28,8 +28,7 @@ from tdlg.models.propagation import labelled_edges, with_evidence
 from tdlg.models.surprise import SurpriseDetector
 from tdlg.persist.model import load_model
 from tdlg.propagate.bursts import Surprises
-from tdlg.propagate.columns import Evidence, Network, Query, table_columns
-from tdlg.propagate.features import PropagationFeatures
+from tdlg.propagate.features import Evidence, Network, PropagationFeatures, Query, table_columns
 from tdlg.propagate.plan import category_codes, category_numbers, own_values
 from tdlg.propagate.state import NodeCodes
 from tdlg.sampling.index import feature_values

@@ -142,7 +142,6 @@ class LinkPredictor(EdgesEstimator, BaseEstimator):
 
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Log-odds that each edge is real and not synthetic, shape (n_edges,)."""
-        check_is_fitted(self)
         edges = self._edges(X, reset=False)
         if self.method == "linegraph":
             return self.model_.decision_function(edges)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tdlg.checks import refusal
 from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
@@ -56,16 +57,13 @@ def as_time(at: Any, fitted: TemporalEdges, name: str, owner: str) -> NDArray[An
 
 def as_ticks(at: Any, fitted: TemporalEdges, name: str, owner: str) -> tuple[NDArray[Any], str | None]:
     """A time in ticks, as an array of one element, and its unit; it must be a number if the fitted edges' times are."""
-    wanted = "a number" if fitted.time_unit is None else "a datetime"
     try:
         ticks, unit = as_times([at], name)
     except EdgesError:
         ticks, unit = np.zeros(1), "" if fitted.time_unit is None else None
     if (unit is None) != (fitted.time_unit is None):
-        raise ParameterError(
-            f"The {name!r} parameter of {owner} must be {wanted}, as the times of the fitted edges are. Got {at!r} instead.",
-            parameter=name,
-        )
+        wanted = "a number" if fitted.time_unit is None else "a datetime"
+        raise refusal(owner, name, f"{wanted}, as the times of the fitted edges are", at)
     return ticks, unit
 
 

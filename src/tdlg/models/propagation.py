@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from tdlg import memory as machine
-from tdlg.checks import as_generator, as_seed
+from tdlg.checks import as_generator, as_seed, refusal
 from tdlg.clock import common_clock, duration_in_words, rounded_up, times_of
 from tdlg.edges import TemporalEdges
 from tdlg.estimator import (
@@ -47,8 +47,16 @@ from tdlg.models.trees import (
     predict_proba,
     softmax,
 )
-from tdlg.propagate.columns import Query, check_classes, find_fitted, gather_evidence, is_new_label, table_columns
-from tdlg.propagate.features import PropagationFeatures, Scales
+from tdlg.propagate.features import (
+    PropagationFeatures,
+    Query,
+    Scales,
+    check_classes,
+    find_fitted,
+    gather_evidence,
+    is_new_label,
+    table_columns,
+)
 from tdlg.propagate.plan import TwoEnds, own_values, single
 from tdlg.tables.labels import plain_classes
 from tdlg.tables.rows import Sample, kept_rows
@@ -267,12 +275,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _used_two_ends(self, n_edges: int) -> TwoEnds:
         """Which columns about both ends are made: none with very many edges, and for forecasts some of them."""
-        name = type(self).__name__
         if self.two_ends not in (True, False, "auto"):
-            raise ParameterError(
-                f"The 'two_ends' parameter of {name} must be True, False or 'auto'. Got {self.two_ends!r} instead.",
-                parameter="two_ends",
-            )
+            raise refusal(type(self).__name__, "two_ends", "True, False or 'auto'", self.two_ends)
         if self.two_ends is True and n_edges > machine.MOST_TWO_ENDS:
             raise ParameterError(
                 f"Similarity features look up edges all over the network, which is too slow for {n_edges:,} edges: they are "
@@ -338,7 +342,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
 
     def _columns(self, X: Any, label_time: Any) -> tuple[TemporalEdges, Query, Floats]:
         """The edges to score, what is known then, and their columns."""
-        check_is_fitted(self)
         edges = self._edges(X, reset=False)
         self._check_asked(edges, label_time)
         query = self._evidence(edges, label_time)
@@ -397,7 +400,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         """Say in words what moved each prediction most; see `tdlg.explain.reasons.explain_propagation`."""
         from tdlg.explain.reasons import explain_propagation
 
-        check_is_fitted(self)
         edges = X if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_propagation(self, edges, top, rows=rows, positive=positive, label_time=label_time)
 

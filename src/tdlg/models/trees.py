@@ -37,7 +37,7 @@ NODE = np.dtype(  # of LightGBM's trees, with the names of scikit-learn's
 
 
 class Trees(NamedTuple):
-    """Trees whose nodes send a value above a threshold to the right; the arguments of `tdlg._kernels.trees.sum_leaves`."""
+    """Trees whose nodes send a value above a threshold to the right, as `tdlg._kernels.trees.sum_leaves` takes them."""
 
     n_columns: int  # of the tables that the trees are evaluated on
     column: Positions  # by node that splits, as are the next three
@@ -148,7 +148,7 @@ class Trees(NamedTuple):
             raise ValueError(f"The trees were fitted on {self.n_columns} columns. Got shape {columns.shape} instead.")
         steps = (1, len(columns)) if columns.flags.f_contiguous else (self.n_columns, 1)
         sums = np.empty((len(self.baseline), len(columns)))
-        sum_leaves(columns.reshape(-1, order="A"), steps, *self, sums)
+        sum_leaves(columns.reshape(-1, order="A"), steps, tuple(self), sums)
         return sums.T
 
     def check(self, n_columns: int) -> None:

@@ -19,7 +19,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.linegraph.events import check_span
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.memory import default_threads
-from tdlg.propagate.columns import Network
+from tdlg.propagate.features import Network
 from tdlg.propagate.plan import (
     CALENDAR,
     CATEGORY_ENDS,

@@ -10,13 +10,9 @@ from numpy.typing import NDArray
 
 from tdlg._kernels import UNUSUAL
 from tdlg.edges import TemporalEdges
-from tdlg.linegraph.events import Copies, Layout, build_layout
-from tdlg.linegraph.match import SAME_ENDS
-from tdlg.propagate.plan import ColumnPlan, levels
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
-Codes = NDArray[np.int32]
+from tdlg.linegraph.events import Copies, Layout, build_layout, placed
+from tdlg.linegraph.match import SAME_ENDS, Codes
+from tdlg.propagate.plan import ColumnPlan, Floats, Positions, levels
 
 BLOCK = 4096  # rows whose columns are written at once, which stay in the cache
 
@@ -50,14 +46,8 @@ class Keyed(NamedTuple):
 
     def layout(self) -> Layout:
         """The events of rows and columns, sorted by key and time."""
-        from tdlg._kernels.layout import place_rectangular, place_symmetric
-
-        rows, cols, ticks = self.row_keys[:, np.newaxis], self.col_keys[:, np.newaxis], (self.row_ticks, self.col_ticks)
-        if self.own is None:
-            source, gap, slots = place_symmetric(cols, self.n_keys, self.col_ticks)
-            return Layout(source, source, gap, slots, slots, *ticks, None)
-        own = np.ascontiguousarray(self.own, np.int64)
-        return Layout(*place_rectangular(rows, cols, self.n_keys, *ticks, own), *ticks, None)
+        keys = self.row_keys[:, np.newaxis], self.col_keys[:, np.newaxis], self.n_keys
+        return placed(*keys, self.row_ticks, self.col_ticks, self.own)
 
     def before(self, rows: Positions, cols: Positions, known: NDArray[Any]) -> Keyed:
         """Some rows, and some columns at the times when something about them became known; a row never sees its own."""

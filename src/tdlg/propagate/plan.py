@@ -488,13 +488,10 @@ class OwnColumn(NamedTuple):
         return (scaled(values, self) if self.beside else values)[:, np.newaxis]
 
 
-def fit_own(
-    edges: TemporalEdges, calendar: bool = False, as_is: Sequence[str] = (), rows: Any = slice(None)
-) -> list[OwnColumn]:
-    """Determine centres, spreads and categories from the features and weights of edges.
+def fit_own(edges: TemporalEdges, calendar: bool = False, rows: Any = slice(None)) -> list[OwnColumn]:
+    """Determine centres, spreads and categories from the features and weights of edges, by default of all `rows`.
 
-    calendar : whether the time of day and the day of the week are features too; as_is : names of numeric features that are
-    neither scaled nor compared with those around; rows : the positions of the edges that count, by default all.
+    calendar : whether the time of day and the day of the week are features too, which are not compared with those around.
     """
     if calendar and edges.time_unit is None:
         raise ParameterError(
@@ -502,14 +499,7 @@ def fit_own(
             "Pass datetimes, or leave out calendar=.",
             parameter="calendar",
         )
-    unknown = [name for name in as_is if name not in edges.feature_names or name in edges.feature_categories]
-    if unknown:
-        raise ParameterError(
-            f"The 'as_is' parameter must name numeric features of the edges. Got {unknown[0]!r} instead; "
-            f"the features are {list(edges.feature_names)}.",
-            parameter="as_is",
-        )
-    columns = [OwnColumn(name, ()) if name in as_is else _fit_column(edges, name, rows) for name in _own_names(edges)]
+    columns = [_fit_column(edges, name, rows) for name in _own_names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
 
 
@@ -527,15 +517,7 @@ def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
 
 
 class CategoryNumbers(dict[Hashable, int]):
-    """The codes of categories by `tdlg.tables.ids.id_key`. A new category gets one when it is looked up; free ones first.
-
-    >>> numbers = CategoryNumbers({"a": 0, "b": 1})
-    >>> numbers["c"], numbers["a"]
-    (2, 0)
-    >>> numbers.forget(np.array([True, False, True]))
-    >>> numbers["d"]
-    1
-    """
+    """The codes of categories by `tdlg.tables.ids.id_key`. A new category gets one when it is looked up, free ones first."""
 
     def __init__(self, codes: Mapping[Hashable, int] | Iterable[Any], free: Iterable[int] = ()) -> None:
         super().__init__(codes)

@@ -23,7 +23,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.linegraph.match import SAME_ENDS
 from tdlg.propagate.features import PropagationFeatures
-from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan, levels, to_sum
+from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan, Floats, Positions, levels, to_sum
 from tdlg.propagate.state import (
     MOST_MANY,
     EventRows,
@@ -37,9 +37,6 @@ from tdlg.propagate.state import (
     unused_codes,
 )
 from tdlg.tables.column import EXACT
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 
 READ_ENDS, READ_PAIRS = reads_of(BOTH_MATCHES), reads_of(["pair", "reversed"])
 ADDED_ENDS, ADDED_PAIRS = reads_of(["src", "dst"], skip_loops=True), reads_of(["pair"], skip_loops=True)

@@ -16,11 +16,9 @@ from tdlg._kernels import CATEGORIES_FROM, CODE_BITS, DST, LEAST_SUM, RECENT, SR
 from tdlg._kernels.running import add_keys, find_slots, hash_table, is_faded, release_rows
 from tdlg.edges import TemporalEdges
 from tdlg.linegraph.match import ENDS, KINDS, MATCHES
-from tdlg.propagate.plan import CATEGORY_ENDS
+from tdlg.propagate.plan import CATEGORY_ENDS, Floats, Positions
 from tdlg.tables.ids import id_key
 
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
 SavedArrays = Mapping[str, NDArray[Any]]
 
 FIRST_SIZE = 1024  # number of rows and nodes at first; a power of two

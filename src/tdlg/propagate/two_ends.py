@@ -55,13 +55,10 @@ from tdlg.linegraph.events import Layout
 from tdlg.linegraph.match import MATCHES, match_keys
 from tdlg.memory import default_threads
 from tdlg.propagate.match import Keyed, walk_events
-from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan
+from tdlg.propagate.plan import BOTH_MATCHES, ColumnPlan, Floats, Positions
 
 if TYPE_CHECKING:
-    from tdlg.propagate.columns import Evidence
-
-Floats = NDArray[np.float64]
-Positions = NDArray[np.int64]
+    from tdlg.propagate.features import Evidence
 
 EDGES_PER_THREAD = 5_000  # fewer edges do not make up for the cost of a thread
 MEAN_DIGITS = 12  # of what describes an end

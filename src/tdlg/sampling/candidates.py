@@ -63,7 +63,9 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     heard = _of(_Meetings(met.other, met.node, met.when), sources, edges.n_nodes)  # nobody, if none is a destination
     heard = _latest(_new(heard, seen, edges.n_nodes), HEARD)
     near = _latest(_new(_two_steps_away(met, sources, is_destination), seen, edges.n_nodes), TWO_STEPS)
-    popular = _popular(met)
+    recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
+    nodes, first, count = np.unique(recent, return_index=True, return_counts=True)
+    popular = nodes[np.lexsort((first, -count))][:POPULAR]  # among equally frequent ones, the latest first
     src = np.concatenate([seen.node, heard.node, near.node, np.repeat(sources, len(popular))])
     dst = np.concatenate([seen.other, heard.other, near.other, np.tile(popular, len(sources))])
     keep = (np.arange(len(src)) < len(seen.node)) | (src != dst)  # nobody is a popular partner of its own
@@ -115,13 +117,6 @@ def _step(reached: _Meetings, partners: _Meetings, n_nodes: int) -> _Meetings:
     at = np.repeat(start[reached.other], count) + within
     when = np.minimum(np.repeat(reached.when, count), partners.when[at])
     return _latest(_Meetings(np.repeat(reached.node, count), partners.other[at], when), len(at))
-
-
-def _popular(met: _Meetings) -> Codes:
-    """The most frequent destinations of the latest edges; among equally frequent ones, the latest first."""
-    recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
-    nodes, first, count = np.unique(recent, return_index=True, return_counts=True)
-    return nodes[np.lexsort((first, -count))][:POPULAR]
 
 
 def _by_source(src: Codes, dst: Codes, sources: Codes, n_nodes: int) -> tuple[Codes, Codes]:

@@ -42,31 +42,17 @@ def joined_edges(first: TemporalEdges, more: TemporalEdges) -> TemporalEdges:
     )
     places = np.append(copies.place, len(copies.distinct) + np.arange(len(more)))
     edges = table if copies.none else table[places]  # copies of an edge stay one edge
-    return edges.with_label(_both_labels(first, more), _both_label_times(first, more, edges))
-
-
-def _both_labels(first: TemporalEdges, more: TemporalEdges) -> NDArray[Any] | None:
-    if first.label is None and more.label is None:
-        return None
-    labels = [_label_or_missing(first, more), _label_or_missing(more, first)]
-    are_numbers = all(label.dtype.kind in "iuf" for label in labels)
-    return np.concatenate(labels if are_numbers else [label.astype(object) for label in labels])
-
-
-def _label_or_missing(edges: TemporalEdges, other: TemporalEdges) -> NDArray[Any]:
-    """Labels; missing ones if the edges have none."""
-    if edges.label is not None:
-        return edges.label
-    are_numbers = other.label is not None and other.label.dtype.kind in "iuf"
-    return np.full(len(edges), np.nan if are_numbers else None, float if are_numbers else object)
-
-
-def _both_label_times(first: TemporalEdges, more: TemporalEdges, both: TemporalEdges) -> Any:
+    given = [label for label in (first.label, more.label) if label is not None]
+    if not given:
+        return edges.with_label(None)
+    kind = float if all(label.dtype.kind in "iuf" for label in given) else object  # of missing labels, and of several
+    labels = [np.full(len(part), None, kind) if part.label is None else part.label for part in (first, more)]
+    both = np.concatenate(labels if kind is float else [label.astype(object) for label in labels])
     if first.label_ticks is None and more.label_ticks is None:
-        return None
-    clock = both.time_unit, both.ticks.dtype
-    ticks = [rounded_up(edges.known_at, edges.time_unit, *clock) for edges in (first, more)]
-    return times_of(np.concatenate(ticks), both.time_unit)
+        return edges.with_label(both)
+    clock = edges.time_unit, edges.ticks.dtype
+    ticks = np.concatenate([rounded_up(part.known_at, part.time_unit, *clock) for part in (first, more)])
+    return edges.with_label(both, times_of(ticks, edges.time_unit))
 
 
 def feature_values(edges: TemporalEdges, name: str) -> NDArray[Any]:
@@ -97,8 +83,8 @@ class EdgeIndex:
     def find(self, other: TemporalEdges) -> Codes:
         """Position of the first edge that equals each of the other edges; -1 if there is none."""
         check_alike((self._nodes, other))
-        pair, time = self._find_pairs(other), _positions(self._times, other.time)
-        triple = _positions(self._triples, np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1))
+        pair, time = self._find_pairs(other), positions_of(other.time, self._times)
+        triple = positions_of(np.where((pair >= 0) & (time >= 0), pair * len(self._times) + time, -1), self._triples)
         return np.where(triple >= 0, self._first[triple], -1)
 
     def find_each(self, other: TemporalEdges) -> Codes:
@@ -126,7 +112,7 @@ class EdgeIndex:
         return self._find_pairs(other) >= 0
 
     def _find_pairs(self, other: TemporalEdges) -> Codes:
-        return _positions(self._pairs, _pair(self._nodes, other))
+        return positions_of(_pair(self._nodes, other), self._pairs)
 
 
 def _pair(edges: TemporalEdges, other: TemporalEdges) -> Codes:
@@ -135,8 +121,10 @@ def _pair(edges: TemporalEdges, other: TemporalEdges) -> Codes:
     return np.where((src >= 0) & (dst >= 0), src.astype(np.int64) * edges.n_nodes + dst, -1)
 
 
-def _positions(values: NDArray[Any], wanted: NDArray[Any]) -> Codes:
+def positions_of(wanted: NDArray[Any], values: NDArray[Any]) -> Codes:
     """Position of each wanted value in ascending values; -1 if it is not there."""
+    if not len(values):
+        return np.full(len(wanted), -1)
     at = np.minimum(np.searchsorted(values, wanted), len(values) - 1)
     return np.where(values[at] == wanted, at, -1)
 
