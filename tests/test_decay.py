@@ -83,11 +83,6 @@ def test_wrong_arguments():
         Mixture([NoDecay()], [np.nan])
 
 
-def test_psd_only_with_weights_that_are_not_negative():
-    assert Mixture([Gaussian(1.0), Laplace(2.0)]).is_psd
-    assert not Mixture([Gaussian(1.0), Laplace(2.0)], [1.0, -0.1]).is_psd
-
-
 MIXED = Mixture([Gaussian(1.0), Laplace(4.0), Mixture([Gaussian(20.0), NoDecay()], [0.5, 0.5])], [2.0, 1.0, 0.5])
 
 

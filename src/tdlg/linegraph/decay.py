@@ -42,11 +42,6 @@ class Decay:
     A decay is symmetric in time. At distance 0 it is 1, or the sum of the weights for a mixture.
     """
 
-    @property
-    def is_psd(self) -> bool:
-        """Whether the matrix k(t_i - t_j) has no negative eigenvalue, whatever the times."""
-        return True
-
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Fix every relative bandwidth on the times of these edges, so that later edges get the same bandwidth."""
         return self
@@ -227,11 +222,6 @@ class Mixture(Decay):
             raise refusal("Mixture", "weights", "finite numbers", weights)
         object.__setattr__(self, "decays", decays)
         object.__setattr__(self, "weights", weights)
-
-    @property
-    def is_psd(self) -> bool:
-        """Whether all weights are at least 0 and all summands are PSD."""
-        return all(w >= 0 for w in self.weights) and all(decay.is_psd for decay in self.decays)
 
     def freeze(self, edges: TemporalEdges) -> Decay:
         """Freeze each summand."""

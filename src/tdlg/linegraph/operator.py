@@ -158,11 +158,6 @@ class LineGraph(LinearOperator):
         """Whether H equals its transpose by construction."""
         return self.rows is self.cols and self._view == BOTH and MATCHES[self.match].transpose == self.match
 
-    @property
-    def is_psd(self) -> bool:
-        """Whether H has no negative eigenvalue by construction (except for errors within `tol`)."""
-        return self.is_symmetric and MATCHES[self.match].same_ends and self.include_self and self.decay.is_psd
-
     def diagonal(self) -> NDArray[np.float64]:
         """The entries H_ii, for every i that is both a row and a column."""
         n = min(self.shape)

@@ -35,7 +35,7 @@ from tdlg.engines.buckets import (
     usual_gap_of_nodes,
 )
 from tdlg.engines.executors import run_all
-from tdlg.engines.files import exists, is_remote, read_split, reading, write_split, write_whole
+from tdlg.engines.files import exists, read_split, reading, write_split, write_whole
 from tdlg.engines.run import SCORED_BYTES, TRAINING_BYTES, FileRun, MemoryLimits, record_memory
 from tdlg.engines.table import Block, LabelCodes, ScannedEdges, Summary, TableClock, summarise_table
 from tdlg.exceptions import EdgesError, ParameterError
@@ -263,7 +263,18 @@ def fill_labels(
     **of_run: Any,
 ) -> Filled:
     """All steps of `PropagationClassifier.fill`."""
-    _check_fillable(model)
+    if model.two_ends is True:
+        raise ParameterError(
+            "Similarity features need all edges in memory at once, and a file is worked on in buckets.",
+            "Leave out two_ends=.",
+            parameter="two_ends",
+        )
+    if model.estimator is not None:
+        raise ParameterError(
+            "Files are always fitted with the built-in boosted trees, and an 'estimator' is given.",
+            "Leave out estimator=, or read the table into memory.",
+            parameter="estimator",
+        )
     _check_scanned(table)
     if "label" not in table.roles:
         raise ParameterError(
@@ -308,21 +319,6 @@ def _check_scanned(table: Any) -> None:
             f"The 'scanned' must be what scan_edges returns. Got {type(table).__name__} instead.",
             "Use `scan_edges(path)`, or `fit` for edges in memory.",
             parameter="scanned",
-        )
-
-
-def _check_fillable(model: Any) -> None:
-    if model.two_ends is True:
-        raise ParameterError(
-            "Similarity features need all edges in memory at once, and a file is worked on in buckets.",
-            "Leave out two_ends=.",
-            parameter="two_ends",
-        )
-    if model.estimator is not None:
-        raise ParameterError(
-            "Files are always fitted with the built-in boosted trees, and an 'estimator' is given.",
-            "Leave out estimator=, or read the table into memory.",
-            parameter="estimator",
         )
 
 
@@ -425,10 +421,7 @@ def _score_record(n_classes: int) -> np.dtype[Any]:
 
 
 def _write_model(model: Any, path: str) -> None:
-    """Write a fitted model as a file without executable code, which all tasks read."""
-    if not is_remote(path):
-        save_model(model, path)
-        return
+    """Write a fitted model as a file without executable code, which all tasks read, also to a store."""
     with tempfile.TemporaryDirectory() as folder:
         save_model(model, local := Path(folder) / "model.tdlg")
         write_whole(path, [local.read_bytes()])
@@ -436,8 +429,6 @@ def _write_model(model: Any, path: str) -> None:
 
 @lru_cache(maxsize=1)
 def _model_of(path: str) -> Any:
-    if not is_remote(path):
-        return load_model(path)
     with tempfile.TemporaryDirectory() as folder, reading(path) as file:
         (local := Path(folder) / "model.tdlg").write_bytes(file.read())
         return load_model(local)

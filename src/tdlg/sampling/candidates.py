@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ class _Meetings(NamedTuple):
     node: Codes
     other: Codes
     when: Codes
+
+    def some(self, which: NDArray[np.integer[Any] | np.bool_]) -> _Meetings:
+        """Some of them."""
+        return _Meetings(*(column[which] for column in self))
 
 
 def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
@@ -57,10 +61,11 @@ def candidate_pairs(edges: TemporalEdges) -> tuple[Codes, Codes]:
     time = np.unique(edges.ticks, return_inverse=True)[1]
     met = _Meetings(edges.src_code.astype(np.int64), edges.dst_code.astype(np.int64), time)
     sources = _latest(met._replace(node=np.zeros_like(time), other=met.node), MOST_SOURCES).other
-    seen = _of(_latest(met, SEEN), sources, edges.n_nodes)
-    is_destination = np.zeros(edges.n_nodes, bool)
-    is_destination[met.other] = True
-    heard = _of(_Meetings(met.other, met.node, met.when), sources, edges.n_nodes)  # nobody, if none is a destination
+    is_source, is_destination = np.zeros((2, edges.n_nodes), bool)
+    is_source[sources], is_destination[met.other] = True, True
+    seen = _latest(met, SEEN)
+    seen = seen.some(is_source[seen.node])
+    heard = _Meetings(met.other, met.node, met.when).some(is_source[met.other])  # nobody, if none is a destination
     heard = _latest(_new(heard, seen, edges.n_nodes), HEARD)
     near = _latest(_new(_two_steps_away(met, sources, is_destination), seen, edges.n_nodes), TWO_STEPS)
     recent = met.other[np.argsort(-met.when, kind="stable")[:RECENT]]
@@ -81,21 +86,13 @@ def _latest(met: _Meetings, limit: int) -> _Meetings:
     order = order[np.lexsort((met.other[order], -met.when[order], met.node[order]))]
     node = met.node[order]
     order = order[np.arange(len(order)) - np.searchsorted(node, node) < limit]
-    return _Meetings(*(column[order] for column in met))
-
-
-def _of(met: _Meetings, nodes: Codes, n_nodes: int) -> _Meetings:
-    """The meetings of these nodes only."""
-    wanted = np.zeros(n_nodes, bool)
-    wanted[nodes] = True
-    return _Meetings(*(column[wanted[met.node]] for column in met))
+    return met.some(order)
 
 
 def _new(met: _Meetings, seen: _Meetings, n_nodes: int) -> _Meetings:
     """The pairs of two different nodes that are not in `seen`."""
     known = np.isin(met.node * n_nodes + met.other, seen.node * n_nodes + seen.other)
-    keep = (met.other != met.node) & ~known
-    return _Meetings(*(column[keep] for column in met))
+    return met.some((met.other != met.node) & ~known)
 
 
 def _two_steps_away(met: _Meetings, sources: Codes, is_destination: NDArray[np.bool_]) -> _Meetings:
@@ -106,7 +103,7 @@ def _two_steps_away(met: _Meetings, sources: Codes, is_destination: NDArray[np.b
     reached = _Meetings(sources, sources, np.full(len(sources), met.when.max(initial=0)))
     for _ in range(2 if is_destination[met.node].any() else 3):
         reached = _step(reached, partners, n_nodes)
-    return _Meetings(*(column[is_destination[reached.other]] for column in reached))
+    return reached.some(is_destination[reached.other])
 
 
 def _step(reached: _Meetings, partners: _Meetings, n_nodes: int) -> _Meetings:
