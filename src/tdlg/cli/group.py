@@ -193,6 +193,7 @@ def _of_usage(error: Any, context: Any) -> str:
         if error.param is None:
             return f"{error.param_hint}: {error.message}"
         problem = error.message.removeprefix("Value error, ").replace("Input should be", "it must be")
+        problem = problem.partition(", unable to parse")[0]
         text = f"{max(error.param.opts, key=len)}: {problem}"
     text += "" if text.endswith((".", "?")) else "."
     unknown = re.match(r"No such command '(.*)'", text)
