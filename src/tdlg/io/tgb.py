@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 COLUMNS = ("sources", "destinations", "timestamps")
 OF_USERS = ("wiki", "subreddit", "uci", "enron", "lastfm")  # files with the columns user, item, time, ...
@@ -50,13 +47,12 @@ def from_tgb(data: Mapping[str, Any], *, features: bool = False) -> TemporalEdge
     TemporalEdges(2 edges, 3 nodes, time 5 to 6)
     """
     wanted = (*COLUMNS, "edge_feat") if features else COLUMNS
-    missing = [name for name in wanted if not isinstance(data, Mapping) or name not in data]
-    if missing:
+    if not isinstance(data, Mapping) or not set(wanted) <= set(data):
         found = sorted(map(str, data)) if isinstance(data, Mapping) else type(data).__name__
         raise ReadError(f"The data of TGB must have {', '.join(map(repr, wanted))}. Got {found} instead.")
-    src, dst, time = (np.asarray(data[name]) for name in COLUMNS)
+    src, dst, time, *more = (np.asarray(data[name]) for name in wanted)
     try:
-        return TemporalEdges(src, dst, time, features=np.asarray(data["edge_feat"]) if features else None)
+        return TemporalEdges(src, dst, time, features=more[0] if more else None)
     except EdgesError as error:
         raise error.as_kind(ReadError, f"The data of TGB: {error.problem}") from None
 
@@ -100,49 +96,33 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
         )
         hint = f"Pass name=, one of {', '.join((*OF_USERS, *TIME_FIRST))}."
         raise ParameterError(problem, hint, parameter="name")
-    if kind in OF_USERS:
-        src, dst, time = _columns(path, (0, 1, 2), numbers=True)
-        users, items = src.to_numpy(), dst.to_numpy()
-        return TemporalEdges(users, items + (int(users.max()) + 1 if len(users) else 0), time)
-    src, dst, time = _columns(path, (1, 2, 0), numbers=False)
-    sources, destinations = _numbered(src, dst)
-    return TemporalEdges(sources, destinations, time)
-
-
-def _columns(path: Path, at: tuple[int, int, int], *, numbers: bool) -> tuple[pl.Series, pl.Series, NDArray[Any]]:
-    """Sources, destinations and times of a file with a header, whose rows may be longer than the header.
-
-    The ids are whole numbers, or text: one that looks like a number stays text beside others that do not.
-    """
-    import polars as pl
-
     if not path.is_file():
         raise ReadError(f"There is no file {str(path)!r}. Give the path of a csv file of TGB.")
-    try:  # all cells as text: their types are not those of the first rows
-        table = pl.read_csv(path, has_header=False, skip_rows=1, columns=sorted(at), infer_schema_length=0)
+    at = (0, 1, 2) if kind in OF_USERS else (1, 2, 0)
+    try:  # all cells as text: their types are not those of the first rows, which may be longer than the header
+        table = pl.read_csv(path, has_header=False, skip_rows=1, columns=[0, 1, 2], infer_schema_length=0)
     except pl.exceptions.PolarsError as error:
         raise ReadError(f"{path}: this is not a csv file of TGB ({str(error)[:200]}). Get the right file.") from None
     src, dst, time = (table.to_series(k) for k in at)
-    time = time.str.strip_chars()
-    days = time.str.to_date("%Y-%m-%d", strict=False).dt.epoch("s")
-    time = time.cast(pl.Float64, strict=False).fill_null(days.cast(pl.Float64))
-    if numbers:
+    days = time.str.strip_chars().str.to_date("%Y-%m-%d", strict=False).dt.epoch("s")
+    time = time.str.strip_chars().cast(pl.Float64, strict=False).fill_null(days.cast(pl.Float64))
+    if kind in OF_USERS:
         src, dst = (ids.str.strip_chars().cast(pl.Int64, strict=False) for ids in (src, dst))
     for k, column in zip(at, (src, dst, time), strict=True):
         if column.null_count():
-            kind = "text" if column.dtype == pl.String else "numbers or dates" if column is time else "numbers"
-            row = 1 + (column.is_null().arg_max() or 0)
+            wanted = "text" if column.dtype == pl.String else "numbers or dates" if column is time else "numbers"
             raise ReadError(
-                f"{path}: all cells of the column {k + 1} must be {kind}. Row {row:,} after the header is not. Get the "
-                "right file."
+                f"{path}: all cells of the column {k + 1} must be {wanted}. Row {1 + (column.is_null().arg_max() or 0):,} "
+                "after the header is not. Get the right file."
             )
-    return src, dst, (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
+    when = (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
+    if kind in OF_USERS:
+        return TemporalEdges(src.to_numpy(), dst.to_numpy() + (int(src.max()) + 1 if len(src) else 0), when)  # type: ignore[arg-type]
+    return TemporalEdges(*_numbered(src, dst), when)
 
 
 def _numbered(src: pl.Series, dst: pl.Series) -> list[NDArray[np.int64]]:
     """Numbers in the order of first appearance, row by row."""
-    import polars as pl
-
     both = pl.DataFrame({"src": src, "dst": dst}).select(id=pl.concat_list("src", "dst")).explode("id")
     ids = both.unique(maintain_order=True).with_row_index("number")
     numbers = both.join(ids, on="id", how="left", maintain_order="left")["number"].cast(pl.Int64).to_numpy()
