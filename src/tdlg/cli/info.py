@@ -7,12 +7,18 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import polars as pl
 import typer
 
 from tdlg.cli.group import command
 from tdlg.cli.options import FeatureColumns, Labels, Seed, as_usage, example, wrong
 from tdlg.cli.output import aligned, give, note, one_line, working
 from tdlg.cli.tables import note_words, read_table, scanned
+from tdlg.datasets.fetch import dataset_file, is_available
+from tdlg.datasets.registry import DATASETS
+from tdlg.io.read import file_source
+from tdlg.memory import as_bytes
+from tdlg.models.fits import reason_for_disk
 from tdlg.tables.text import count
 
 if TYPE_CHECKING:
@@ -34,8 +40,6 @@ def info(edges: Path, *, labels: Labels, memory: str | None = None, columns: Fea
     memory : SIZE
         Show what classify --memory SIZE would take, for example 2GB.
     """
-    from tdlg.models.fits import reason_for_disk
-
     why = None if memory is not None else reason_for_disk(edges)
     if memory is not None or why is not None:
         facts = _facts_of_file(edges, columns, labels, memory, why)
@@ -53,8 +57,6 @@ def _facts_of_file(
     path: Path, columns: FeatureColumns, labels: Labels, memory: str | None, why: str | None
 ) -> list[Fact]:
     """What is known of a table that is read in blocks."""
-    from tdlg.memory import as_bytes
-
     with as_usage("memory", "--memory"):
         as_bytes(memory or "2GB")
     from tdlg.models.describe import Fact, describe_scanned
@@ -68,11 +70,7 @@ def _facts_of_file(
 
 
 def _in_shell_words(hint: str) -> str:
-    """A hint with options in place of arguments.
-
-    >>> _in_shell_words("; to have dates: time_unit='s', or bipartite=True")
-    '; to have dates: --time-unit s, or --bipartite'
-    """
+    """A hint with options in place of arguments."""
 
     def option(found: re.Match[str]) -> str:
         name, value = f"--{found[1].replace('_', '-')}", found[2]
@@ -99,11 +97,6 @@ def _datasets(context: typer.Context) -> None:
 @command(datasets, "tdlg datasets list", name="list")
 def list_datasets(*, output: Path | None = None) -> None:
     """List the public data sets."""
-    import polars as pl
-
-    from tdlg.datasets.fetch import is_available
-    from tdlg.datasets.registry import DATASETS
-
     rows = [
         {
             "name": one.name,
@@ -120,8 +113,6 @@ def list_datasets(*, output: Path | None = None) -> None:
 
 
 def _names(incomplete: str) -> list[str]:
-    from tdlg.datasets.registry import DATASETS
-
     return [name for name in DATASETS if name.startswith(incomplete)]
 
 
@@ -134,12 +125,6 @@ def get_dataset(name: Annotated[str, typer.Argument(autocompletion=_names)], *, 
     name : NAME
         Name of a data set; `tdlg datasets list` lists them.
     """
-    import polars as pl
-
-    from tdlg.datasets.fetch import dataset_file
-    from tdlg.datasets.registry import DATASETS
-    from tdlg.io.read import file_source
-
     with working(f"downloading {name}"):
         path: Path = dataset_file(name)
     known = DATASETS[name]

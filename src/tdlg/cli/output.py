@@ -68,13 +68,7 @@ def red(text: str) -> None:
 
 
 def one_line(text: str, keep: str = "") -> str:
-    r"""The text without line breaks and control characters.
-
-    Examples
-    --------
-    >>> one_line("a\nb")
-    'a b'
-    """
+    r"""The text without line breaks and control characters."""
     text = text if keep else " ".join(text.split("\n"))
     return "".join(sign if sign.isprintable() or sign in keep else "\N{REPLACEMENT CHARACTER}" for sign in text)
 

@@ -24,20 +24,7 @@ DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, RuntimeErr
 
 
 def is_available(name: str) -> bool:
-    """Whether the file of a data set is on this machine, unpacked or packed; nothing is read or downloaded.
-
-    Parameters
-    ----------
-    name
-        One of `DATASETS`.
-
-    Raises
-    ------
-    ParameterError
-        If the data set is unknown.
-    ReadError
-        If the environment variable TDLG_DATA does not name a folder.
-    """
+    """Whether the file of a data set is on this machine, unpacked or packed; nothing is read or downloaded."""
     dataset = named(name)
     return _present((*dataset.files, *dataset.packed_files)) is not None
 
@@ -47,27 +34,7 @@ def dataset_file(name: str, *, check: bool = True) -> Path:
 
     The unpacked file is searched in the folder that the environment variable TDLG_DATA names, then in the cache; then the
     packed file in both; then it is downloaded. A file appears in the cache only when it is complete and its sha256 is
-    right.
-
-    Parameters
-    ----------
-    name
-        One of `DATASETS`.
-    check
-        Whether an unpacked file must have the known sha256. If False, it is used as it is, for example another version
-        that you obtained yourself. Files that are unpacked or downloaded here are always checked.
-
-    Returns
-    -------
-    pathlib.Path
-        The unpacked file.
-
-    Raises
-    ------
-    ParameterError
-        If the data set is unknown.
-    ReadError
-        If the file is not available, is damaged or has another sha256; the message says which file to put where.
+    right. check : whether a file that is unpacked already must have the known sha256.
     """
     from pooch import file_hash
 

@@ -160,13 +160,7 @@ def split(source: Source, which: Several) -> list[Any]:
 
 
 def usual_at(names: list[str], role: str) -> list[int]:
-    """Positions of the names that are usual for `src`, `dst` or `time`, in any spelling.
-
-    >>> usual_at(["When", "User-ID", "to"], "src")
-    [1]
-    >>> usual_at(["bookedAt", "payer_id", "Merchant ID"], "dst"), usual_at(["booked_at", "card_no", "ip"], "src")
-    ([2], [1])
-    """
+    """Positions of the names that are usual for `src`, `dst` or `time`, in any spelling."""
     plain = [_plain(name) for name in names]
     for endings, spelled in [*product(ENDINGS, (USUAL_NAMES, LESS_USUAL_NAMES)), (ENDINGS[0], LAST_NAMES)]:
         usual = {_plain(name) for name in spelled[role].split()}
@@ -267,10 +261,6 @@ def choose_features(
     columns : the columns that have no other role, by position; names : those of all columns of the table; label : the column
     of labels, by which columns that give it away are left out, with a warning; without_labels : whether columns that are
     named like labels are left out.
-
-    >>> columns = {2: [5.0, 7.5, 9.0], 3: ["cash", "card", "card"], 4: ["2020-01-01", "2020-01-02", None]}
-    >>> choose_features(columns, ["src", "dst", "amount", "kind", "booked"])
-    Choice(features=[2, 3], left_out={4: 'dates'})
     """
     found = {at: _why_not(column, names[at]) for at, column in columns.items()}
     if without_labels:

@@ -166,31 +166,7 @@ def write_curve(
 ) -> Path:
     """Write a page that shows how the quality grows with the history: a chart and a table, without a script.
 
-    Parameters
-    ----------
-    path
-        The file to write. It is replaced only when the page is complete.
-    found
-        What `tdlg.judge.backtest.learning_curve` returned.
-    positive
-        The positive class, to be named on the page.
-    command
-        The shell command that wrote the page, to be shown at its end.
-
-    Returns
-    -------
-    pathlib.Path
-        The file written.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> from tdlg import make_payments
-    >>> from tdlg.judge.backtest import learning_curve
-    >>> from tdlg.report import write_curve
-    >>> found = learning_curve(make_payments(1500, random_state=0).edges, "60d")
-    >>> write_curve(pathlib.Path(tempfile.mkdtemp()) / "curve.html", found, positive="fraud").name
-    'curve.html'
+    found : what `tdlg.judge.backtest.learning_curve` returned; command : the shell command, shown at the end of the page.
     """
     target, style = target_of(path), _own("parts.css", "page.css")
     rows, names = found.to_dicts(), found["method"].unique(maintain_order=True).to_list()

@@ -82,15 +82,7 @@ def as_json(value: Any) -> str:
 
 
 class Clock:
-    """Times as text: datetimes, or numbers, which are shown as numbers unless their unit since 1970 is given.
-
-    Parameters
-    ----------
-    unit
-        Of the ticks: "s", "ms", "us" or "ns"; None where they are plain numbers.
-    ticks
-        The times there are; all are written to the precision that they need.
-    """
+    """Times as text, all to the precision that they need; numbers without a unit since 1970 stay numbers."""
 
     def __init__(self, unit: str | None, ticks: NDArray[Any]) -> None:
         self.unit = unit

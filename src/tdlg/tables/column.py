@@ -110,9 +110,6 @@ def as_column(values: Any, name: str) -> Column:
     Missing values become NaN in numbers, NaT in datetimes and None (null) in all other columns, also in whole numbers
     beyond 2**53, which floats cannot represent exactly. Datetimes with a time zone are converted to UTC. Arrays that do not
     share memory with the caller's are read-only, see `frozen`.
-
-    >>> as_column([1, 2, None], "label")
-    array([ 1.,  2., nan])
     """
     module = type(values).__module__.partition(".")[0]
     if isinstance(values, np.ndarray):

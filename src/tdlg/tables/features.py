@@ -47,10 +47,6 @@ def as_features(values: Any, name: str = "features") -> Features | None:
 
     Columns of strings and pandas categories become codes, which are positions in the sorted categories; NaN is a missing
     value. A mapping or a dataframe without columns gives None.
-
-    >>> as_features({"amount": [3, 5], "kind": ["rent", "food"]}).matrix
-    array([[3., 1.],
-           [5., 0.]])
     """
     if isinstance(values, Mapping):
         return _from_columns(dict(values), name)
@@ -79,11 +75,7 @@ def as_features(values: Any, name: str = "features") -> Features | None:
 
 
 def as_categories(values: Any, name: str) -> Any:
-    """Convert a column of codes to text, so that it becomes categories; whole numbers have no decimal point.
-
-    >>> as_categories([5411, None, 5812], "mcc").to_list()
-    ['5411', None, '5812']
-    """
+    """Convert a column of codes to text, so that it becomes categories; whole numbers have no decimal point."""
     column = values if _is_categorical(values) else as_column(values, name)
     if not isinstance(column, np.ndarray):
         return column

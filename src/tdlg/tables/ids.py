@@ -29,9 +29,6 @@ def as_ids(values: Any, name: str) -> Column:
     """Check that no id is missing or a truth value; convert whole floats to integers, which a 2-D float array needs.
 
     Integers are frozen; all other ids are converted to codes later.
-
-    >>> as_ids([1.0, 2.0], "src")
-    array([1, 2])
     """
     column = as_column(values, name)
     refuse(nulls(column), column, f"The '{name}' has a missing id in {{row}}. Drop that row, or give the node an id.")
@@ -66,11 +63,7 @@ def is_integers(column: Column) -> bool:
 
 
 def factorise(src: Column, dst: Column) -> Factors:
-    """Find the distinct ids of both columns, ascending if they can be ordered, and the codes of both.
-
-    >>> factorise(as_ids(["b", "a"], "src"), as_ids(["c", "a"], "dst"))[0].tolist()
-    ['a', 'b', 'c']
-    """
+    """Find the distinct ids of both columns, ascending if they can be ordered, and the codes of both."""
     are_many = len(src) + len(dst) > FEW
     if not isinstance(src, np.ndarray) and not isinstance(dst, np.ndarray) and are_many and polars_works():
         return _factorise_strings(src, dst)
@@ -101,9 +94,6 @@ def id_key(value: Any) -> Any:
     """What an id is compared by: text as it is written, and a number as the text that spells it.
 
     The one rule for nodes, events and categories, in memory, on disk and live.
-
-    >>> id_key(7) == id_key(7.0) == id_key("7") == id_key(b"7"), id_key("007"), id_key("7.0"), id_key(1.5)
-    (True, '007', '7.0', '1.5')
     """
     if type(value) is str and value[:1] not in FIRST_OF_NUMBERS:
         return value
@@ -122,11 +112,7 @@ def id_key(value: Any) -> Any:
 
 
 def alike(index: Mapping[Hashable, T], value: Any) -> T | None:
-    """What an index by ids has for an id, however it is written; None if nothing.
-
-    >>> alike({"7": "seven"}, 7.0), alike({7: "seven"}, "7"), alike({7: "seven"}, "007")
-    ('seven', 'seven', None)
-    """
+    """What an index by ids has for an id, however it is written; None if nothing."""
     found = index.get(value)
     if found is not None:
         return found

@@ -36,11 +36,7 @@ TRUTH = {"true": True, "false": False}
 
 
 def as_labels(values: Any, name: str = "label") -> NDArray[Any]:
-    """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing).
-
-    >>> as_labels(["fraud", None, "fair"])
-    array(['fraud', None, 'fair'], dtype=object)
-    """
+    """Check a column of labels: integers, booleans, floats (NaN missing) or objects (None missing)."""
     column = as_column(values, name)
     if not isinstance(column, np.ndarray):
         return sealed(np.array(column.to_list(), object))
@@ -108,13 +104,7 @@ def _check_objects(column: NDArray[Any], name: str) -> None:
 
 
 def without_words(labels: NDArray[Any], missing: Iterable[Any] | None) -> NDArray[Any]:
-    """Labels with words for a missing label, in any case, as missing; numbers if only these words made them text.
-
-    >>> without_words(np.array(["a", "NA", "?"], object), ["?"])
-    array(['a', None, None], dtype=object)
-    >>> without_words(np.array([0, 1, 2]), [2])
-    array([ 0.,  1., nan])
-    """
+    """Labels with words for a missing label, in any case, as missing; numbers if only these words made them text."""
     words = {*MISSING_WORDS, *(str(word).strip().lower() for word in missing or ())}
     if labels.dtype.kind == "O":
         values = [None if isinstance(value, str) and value.lower() in words else value for value in labels]
@@ -133,10 +123,6 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
 
     A missing time is the least integer or NaN, see `filled_label_ticks`. Times are rounded up to whole ticks, so that no
     label is known too early.
-
-    >>> ticks = np.array([0, 5])
-    >>> label_ticks(ticks, None, [3, 9]), label_ticks(ticks, None, label_delay=2), label_ticks(ticks, None)
-    (array([3, 9]), array([2, 7]), None)
     """
     if label_delay is None:
         return None if label_time is None else _given(ticks, unit, label_time)
@@ -160,11 +146,7 @@ def label_ticks(ticks: Ticks, unit: str | None, label_time: Any = None, label_de
 
 
 def filled_label_ticks(ticks: Ticks, labelled: NDArray[np.bool_]) -> Ticks:
-    """Let labels without a time never become known; refuse a known label without a time.
-
-    >>> filled_label_ticks(np.array([3.0, np.nan]), np.array([True, False]))
-    array([3.00000000e+000, 1.79769313e+308])
-    """
+    """Let labels without a time never become known; refuse a known label without a time."""
     missing = np.isnan(ticks) if ticks.dtype.kind == "f" else ticks == np.iinfo(np.int64).min
     problem = "The 'label_time' is missing in {row}, whose label is known."
     refuse(missing & labelled, ticks, f"{problem} Pass the time when it became known, or make the label missing too.")
@@ -217,11 +199,6 @@ class LabelRule:
     values; more numbers become 1 where the condition holds and 0 elsewhere. By default the values are the classes.
     missing : words and values that mark a missing label, beside empty cells, NA and similar words; column : its name, for
     messages.
-
-    >>> LabelRule("> 3").read(np.array([1.0, 5.0, np.nan]))
-    (array([ 0.,  1., nan]), 1)
-    >>> LabelRule("fraud", missing=("?",)).read(np.array(["fraud", "ok", "?"], object))
-    (array(['fraud', 'ok', None], dtype=object), 'fraud')
     """
 
     positive: str | None = None
@@ -287,13 +264,7 @@ class LabelRule:
         return [value if there else None for value, there in zip(labels.tolist(), is_known, strict=True)], positive
 
     def named(self, positive: Any = None) -> str:
-        """The label for display: its column, or the condition if labels are 1 where it holds.
-
-        >>> LabelRule(column="fraud").named(), LabelRule("fraud", column="kind").named("fraud")
-        ('fraud', 'kind')
-        >>> LabelRule(">3", column="stars").named(1)
-        '(stars > 3)'
-        """
+        """The label for display: its column, or the condition if labels are 1 where it holds."""
         if self.positive is None:
             return self.column
         sign, text = self._parsed()

@@ -40,11 +40,7 @@ def uniform(rows: NDArray[np.integer[Any]], seed: int) -> NDArray[np.float64]:
 
 
 def quotas(sizes: NDArray[Any], most: float) -> NDArray[np.float64]:
-    """How many rows of each group to take, at most `most` in all: all rows of small groups, as many of the others.
-
-    >>> quotas(np.array([98, 2]), 10).tolist()
-    [8.0, 2.0]
-    """
+    """How many rows of each group to take, at most `most` in all: all rows of small groups, as many of the others."""
     quota, left = np.zeros(len(sizes)), most
     for n_groups, k in zip(range(len(sizes), 0, -1), np.argsort(sizes), strict=True):  # small groups first
         quota[k] = min(sizes[k], left / n_groups)
@@ -80,10 +76,6 @@ class Sample(NamedTuple):
 
     first, last : the window, in ticks, both ends included; None if it has no such end. before : labels count if they were
     known before this time; None if all count. shares : for each class, the share of its rows, above 0.
-
-    >>> ticks, codes = np.array([1, 2, 3, 4]), np.array([0, 1, -1, 0])
-    >>> Sample(2, None, None, (1.0, 1.0)).rows(ticks, codes, seed=0).tolist()
-    [1, 3]
     """
 
     first: Any = None

@@ -24,11 +24,7 @@ BEYOND_INT64 = r"^[+-]?(\d{19}$|\d{20})"
 
 
 def count(n: int, noun: str) -> str:
-    """A number with its noun.
-
-    >>> count(1, "node"), count(2000, "category"), count(2, "class")
-    ('1 node', '2,000 categories', '2 classes')
-    """
+    """A number with its noun."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("s") else "s")
     return f"{n:,} {noun if n == 1 else plural}"
 
@@ -37,12 +33,6 @@ def numbers(text: pl.Series) -> pl.Series | None:
     """Convert text to integers, or else floats, if all of it is numbers or words for a missing value; else None.
 
     Integers beyond int64 give None: floats cannot represent them exactly.
-
-    >>> import polars as pl
-    >>> numbers(pl.Series(["1", "NA", "3"])).to_list()
-    [1, None, 3]
-    >>> numbers(pl.Series(["1", "x"])) is None
-    True
     """
     import polars as pl
 
@@ -60,14 +50,7 @@ def numbers(text: pl.Series) -> pl.Series | None:
 
 
 def numbers_with_comma(text: pl.Series) -> pl.Series | None:
-    """Convert text to floats if all of it is numbers with a decimal comma, or words for a missing value; else None.
-
-    >>> import polars as pl
-    >>> numbers_with_comma(pl.Series(["52,98", "1.234,5", "NA", "7"])).to_list()
-    [52.98, 1234.5, None, 7.0]
-    >>> numbers_with_comma(pl.Series(["3,200", "1,100"])) is None  # a comma between thousands?
-    True
-    """
+    """Convert text to floats if all of it is numbers with a decimal comma, or words for a missing value; else None."""
     if not text.str.contains(ONLY_DECIMAL).any():
         return None
     written = text.filter(~text.str.to_lowercase().is_in(MISSING_WORDS))
@@ -77,11 +60,7 @@ def numbers_with_comma(text: pl.Series) -> pl.Series | None:
 
 
 def unread_number(words: Iterable[Any]) -> str | None:
-    """Find a word that is a number with thousands separators or a decimal comma, if nearly all words are numbers.
-
-    >>> unread_number(["3,20", "1,10"]), unread_number(["1,234.50", "7"]), unread_number(["10,5", "rent", "food"])
-    ('3,20', '1,234.50', None)
-    """
+    """Find a word that is a number with thousands separators or a decimal comma, if nearly all words are numbers."""
     texts = [str(word) for word in words]
     signed = [text for text in texts if NUMBER_WITH_SIGNS.fullmatch(text)]
     plain = [text for text in texts if PLAIN_NUMBER.fullmatch(text) and not NUMBER_WITH_SIGNS.fullmatch(text)]

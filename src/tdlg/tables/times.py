@@ -56,10 +56,6 @@ def as_times(values: Any, name: str = "time", time_format: str | None = None, ti
     """Check a column of times and return its ticks (int64 or float64) and their unit, None for plain numbers.
 
     time_format : of text, or of whole numbers such as 20200131; time_unit : that of numbers which count from 1970.
-
-    >>> ticks, unit = as_times(["2020-01-01", "2020-01-02 12:00:00"])
-    >>> ticks.tolist(), unit
-    ([1577836800, 1577966400], 's')
     """
     column = _as_text(as_column(values, name), time_format)
     if isinstance(column, np.ndarray):
@@ -95,10 +91,6 @@ def as_times_or_missing(
 
     It gives the ticks, 0 where a time is missing, their unit, and the mask of missing ones. The unit is None for numbers,
     and if all times are missing in a column that has no datetimes.
-
-    >>> ticks, unit, missing = as_times_or_missing(["1970-01-02", None, ""], "label_time")
-    >>> ticks.tolist(), unit, missing.tolist()
-    ([86400, 0, 0], 's', [False, True, True])
     """
     column = _as_text(as_column(values, name), time_format)
     missing = nulls(column) if isinstance(column, np.ndarray) else _missing_words(column)
