@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
+import polars as pl
 import typer
 
 from tdlg.cli.group import command
@@ -30,14 +32,18 @@ from tdlg.cli.tables import (
     note_table,
     read_table,
 )
+from tdlg.clock import duration_in_words
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError
+from tdlg.explain.positive import positive_class, probability_in_words
+from tdlg.io.columns import ID_NAME
+from tdlg.io.read import Table
+from tdlg.memory import LEARNING
+from tdlg.models.fits import LINE_GRAPH, LINE_GRAPH_OF_LINKS, check_fits, reason_for_disk
+from tdlg.tables.labels import LabelRule, plain_classes
 from tdlg.tables.text import count
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from tdlg.edges import TemporalEdges
-    from tdlg.io.read import Table
     from tdlg.judge.holdout import HeldOut, Judged
 
 MANY_CLASSES = 10
@@ -99,8 +105,6 @@ def classify(
     save : MODEL
         File to save the model to, for score, nodes and explain.
     """
-    from tdlg.models.fits import LINE_GRAPH, check_fits, reason_for_disk
-
     of_propagation = {"setting": setting != "auto", "scales": scales, "calendar": calendar}
     of_propagation |= {"two-ends" if two_ends else "no-two-ends": two_ends is not None}
     of_propagation |= {"features": columns.features, "categories": columns.categories}
@@ -146,7 +150,6 @@ def classify(
 
 def _give_answers(model: Any, table: Table, report: Path | None, held: Any, seed: int, output: Path | None) -> None:
     """Write the page, if one is wanted, and the table with answers where labels are missing."""
-    from tdlg.explain.positive import probability_in_words
     from tdlg.models.answers import answer_columns, positive_label, spread
 
     edges, to_fill = table.edges, ~table.edges.labelled
@@ -169,8 +172,6 @@ def _give_answers(model: Any, table: Table, report: Path | None, held: Any, seed
 def _classify_on_disk(
     where: OnDisk, model: Any, columns: FeatureColumns, labels: NeededLabels, why: str | None
 ) -> None:
-    from tdlg.explain.positive import probability_in_words
-
     table = where.scan(columns, labels)
     because = "" if why is None else f": {why}"
     note(f"large table: processing on disk, without the similarity features{because}")
@@ -224,8 +225,6 @@ def _unfitted(method: str, seed: int, **options: Any) -> Any:
 
 def _fit(model: Any, table: Table, labels: NeededLabels, **delay: Any) -> None:
     """Fit the model. It stores the positive class and the delay of labels, so that `score` uses the same."""
-    from tdlg.tables.labels import LabelRule
-
     with working(f"fitting to {count(int(table.edges.labelled.sum()), 'label')}"):
         model.fit(table.edges, **delay)
     if table.positive is not None:
@@ -246,19 +245,12 @@ def _note_setting(setting: str, why: str | None, scales: str) -> None:
 
 def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
     """The columns that classify adds, empty in every row."""
-    import numpy as np
-    import polars as pl
-
-    from tdlg.tables.labels import plain_classes
-
     classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
     return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
 
 
 def _ids(table: Table) -> pl.Series | None:
     """The user's column that identifies the interactions: named like an id, with a different value in each row."""
-    from tdlg.io.columns import ID_NAME
-
     ends = [table.names[role] for role in ("src", "dst")]
     named = [name for name in table.frame.columns if ID_NAME.fullmatch(name) and name not in ends]
     return next((table.frame[name] for name in named if table.frame[name].n_unique() == table.frame.height), None)
@@ -286,10 +278,8 @@ def _evaluated(
 
     Gives what the page is to show: the labels held out, or how they are to be held out.
     """
-    import numpy as np
     from sklearn.base import clone
 
-    from tdlg.explain.positive import positive_class
     from tdlg.judge.holdout import hold_out, judge
 
     given, how = getattr(model, "setting", None), "random" if evaluate == "random" else "time"
@@ -312,7 +302,6 @@ def _evaluated(
 def _print_quality(judged: Judged, setting: str | None) -> None:
     """The figures that the report shows, as a table."""
     from tdlg.report.text import figure
-    from tdlg.tables.labels import plain_classes
 
     held, k = judged.held, judged.top
     used = getattr(held.model, "setting_", None)
@@ -382,9 +371,7 @@ def outliers(
     save : MODEL
         File to save the model to, for score and explain.
     """
-    from tdlg.memory import LEARNING
     from tdlg.models.answers import answer_columns
-    from tdlg.models.fits import LINE_GRAPH_OF_LINKS, check_fits, reason_for_disk
     from tdlg.models.outliers import EdgeOutlierDetector
 
     if contamination == 0:
@@ -465,7 +452,5 @@ def _bursts_on_disk(where: OnDisk, fast: Any, slow: Any, columns: FeatureColumns
 
 
 def _in_words(fast: Any, slow: Any, unit: str | None) -> str:
-    from tdlg.clock import duration_in_words
-
     widths = [duration_in_words(decay.parts(unit)[0].bandwidth, unit) for decay in (fast, slow)]
     return f", bursts of {widths[0]} beside what is usual in {widths[1]}; --fast and --slow change it"

@@ -6,22 +6,24 @@ import shlex
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
+import polars as pl
 import typer
 
 from tdlg.cli.group import command
 from tdlg.cli.options import Evaluate, FeatureColumns, NeededLabels, Seed, duration, number_or_text, wrong
 from tdlg.cli.output import give, note, progress, times_as_text
 from tdlg.cli.tables import labels_read, note_known_at_once, note_table, read_table
+from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
+from tdlg.explain.positive import positive_class
+from tdlg.io.read import Table
+from tdlg.memory import LEARNING
+from tdlg.models.fits import check_fits
+from tdlg.tables.labels import plain_classes
 from tdlg.tables.text import count
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from tdlg.edges import TemporalEdges
-    from tdlg.io.read import Table
 
 USUAL = ("propagation", "tdlg", "tdlg-dense", "label-rates")
 ALL = "all"
@@ -76,8 +78,6 @@ def compare(
     trials : NUMBER
         Number of times that labels are held out. By default 3 with --evaluate random, else 1.
     """
-    import polars as pl
-
     from tdlg.judge.holdout import draw_trial, suitable_split
     from tdlg.judge.run import evaluate as judge
     from tdlg.judge.trials import EdgeClassification, ForecastClassification
@@ -194,20 +194,12 @@ def backtest(
 
 
 def _table_to_learn(path: Path, labels: NeededLabels, output: Path | None, columns: FeatureColumns) -> Table:
-    from tdlg.memory import LEARNING
-    from tdlg.models.fits import check_fits
-
     check_fits(path, LEARNING)
     return read_table(path, columns, labels, to_learn=True)
 
 
 def _with_two_classes(edges: TemporalEdges, positive: Any = None) -> tuple[TemporalEdges, Any]:
     """Two classes as 0 and 1, and the positive class, by default by the rule; more classes unchanged, and None."""
-    import numpy as np
-
-    from tdlg.explain.positive import positive_class
-    from tdlg.tables.labels import plain_classes
-
     labels = np.asarray(edges.label)
     classes = np.unique(labels[edges.labelled])
     if len(classes) != 2:
@@ -219,8 +211,6 @@ def _with_two_classes(edges: TemporalEdges, positive: Any = None) -> tuple[Tempo
 
 def _with_total(found: pl.DataFrame) -> pl.DataFrame:
     """Periods as text, and the word "total" for all of them."""
-    import polars as pl
-
     dates = [found[name] for name in ("start", "stop")]
     if found["start"].dtype.is_temporal():
         dates = [times_as_text(times) for times in dates]
@@ -249,8 +239,6 @@ def _tell(show: Any, before: int, total: int, name: str, done: int, _: int) -> N
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:
     """One row per method, with its settings: means over the trials, and half the width of the interval of the AUC."""
-    import polars as pl
-
     from tdlg.judge.run import summarise
 
     with_settings = pl.format("{} ({})", "method", "settings")

@@ -7,21 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import polars as pl
 import typer
 
 from tdlg.cli.group import command
 from tdlg.cli.options import Count, EdgeColumns, Seed, given_options, number_or_text, wrong
 from tdlg.cli.output import give, keep_model, note, working
 from tdlg.cli.tables import note_table, on_disk, read_table
-from tdlg.exceptions import ParameterError
+from tdlg.edges import TemporalEdges
+from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.io.files import is_csv
+from tdlg.io.read import Table
+from tdlg.memory import Needs
+from tdlg.models.fits import LINE_GRAPH, LINE_GRAPH_OF_LINKS, RANKING, check_fits
 from tdlg.tables.text import count
+from tdlg.tables.times import as_times
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from tdlg.edges import TemporalEdges
-    from tdlg.io.read import Table
     from tdlg.rank.ranker import LinkRanker
 
 VECTOR_BYTES = 40  # per row and dimension of its vector
@@ -56,7 +59,6 @@ def links(
         propagation (the default): what is known of a pair and its nodes, ranked as tdlg rank does; linegraph: the
         line graph of the original paper.
     """
-    from tdlg.models.fits import LINE_GRAPH_OF_LINKS, RANKING, check_fits
     from tdlg.models.links import LinkPredictor
     from tdlg.models.pairs import known_before, read_pairs
     from tdlg.rank.ranker import LinkRanker
@@ -118,9 +120,6 @@ def rank(
     save : MODEL
         File to save the model to, for rank --model.
     """
-    import polars as pl
-
-    from tdlg.models.fits import RANKING, check_fits
     from tdlg.models.pairs import known_before
     from tdlg.rank.ranker import LinkRanker
 
@@ -189,9 +188,6 @@ def _give_pairs(found: pl.DataFrame, method: str | None, table: Table, output: P
 
 def _time_of(at: str | None, edges: TemporalEdges) -> Any:
     """The time given with --at, in the type that the edges use."""
-    from tdlg.exceptions import EdgesError
-    from tdlg.tables.times import as_times
-
     if at is None:
         return None
     time: Any = at
@@ -230,12 +226,8 @@ def embed(
     dim : NUMBER
         Dimension of the vectors.
     """
-    import polars as pl
-
     from tdlg.embed.eigenvectors import EdgeEmbedding
     from tdlg.linegraph.decay import NoDecay
-    from tdlg.memory import Needs
-    from tdlg.models.fits import LINE_GRAPH, check_fits
 
     needs = Needs(LINE_GRAPH.start, LINE_GRAPH.row + VECTOR_BYTES * dim)
     check_fits(edges, needs, "A smaller --dim needs less.")
@@ -258,9 +250,6 @@ def embed(
 
 
 def _node_vectors(edges: TemporalEdges, vectors: Any) -> pl.DataFrame:
-    import numpy as np
-    import polars as pl
-
     from tdlg.embed.nodes import node_embeddings
     from tdlg.explain.reasons import as_series
 

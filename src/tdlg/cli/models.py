@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+import polars.selectors as cs
 import typer
 
 from tdlg.cli.group import command
@@ -13,12 +15,13 @@ from tdlg.cli.options import Columns, Count, Labels, Seed, wrong
 from tdlg.cli.output import give, note, progress, times_as_text, warn, working
 from tdlg.cli.tables import how_to_read, on_disk
 from tdlg.exceptions import ParameterError
+from tdlg.explain.positive import probability_in_words
+from tdlg.io.read import Table
+from tdlg.memory import SCORING
+from tdlg.models.fits import check_fits
 from tdlg.tables.text import count
 
 if TYPE_CHECKING:
-    import polars as pl
-
-    from tdlg.io.read import Table
     from tdlg.live.nightly import ScoredTable
 
 SHOWN_OF_NODES = ("node", "role", "n", "mean", "score", "row", "reason")
@@ -66,7 +69,6 @@ def score(
     state : DIR
         Folder that keeps what was scored and learnt, for the tables that follow. By default nothing is kept.
     """
-    from tdlg.explain.positive import probability_in_words
     from tdlg.models.answers import answer_columns, classes_of
 
     if state is None and id is not None:
@@ -91,8 +93,6 @@ def _scored_with_state(
 ) -> tuple[Any, Table, dict[str, Any]]:
     from tdlg.live.model import LiveModel
     from tdlg.live.nightly import score_table
-    from tdlg.memory import SCORING
-    from tdlg.models.fits import check_fits
 
     with working("reading the state"):
         live = LiveModel.open(state, model)
@@ -143,8 +143,6 @@ def nodes(
     model : MODEL
         Model that classify wrote with --save.
     """
-    import polars as pl
-
     from tdlg.explain.nodes import node_scores
     from tdlg.models.answers import positive_label
 
@@ -273,9 +271,7 @@ def _load_classifier(path: Path, labels: Labels, *, outliers: bool = False) -> A
 def _read(model: Any, path: Path, columns: Columns, labels: Labels) -> Table:
     """The table, read as the model needs it; says how many nodes are new. If nearly all are, the model itself warns."""
     from tdlg.estimator import new_nodes
-    from tdlg.memory import SCORING
     from tdlg.models.answers import read_table_for
-    from tdlg.models.fits import check_fits
 
     with on_disk(path, columns) as file:
         check_fits(file, SCORING)
@@ -306,9 +302,6 @@ def _explained(model: Any) -> str:
 
 def _tidy(reasons: pl.DataFrame) -> pl.DataFrame:
     """Reasons for display: whole labels as integers, whole days without a clock time, no positions of edges."""
-    import polars as pl
-    import polars.selectors as cs
-
     reasons = reasons.drop(AMONG_FITTED, strict=False)
     numbers = reasons.select(cs.by_name("class", require_all=False) & cs.float())
     whole = [column.name for column in numbers if (column % 1 == 0).all()]

@@ -15,14 +15,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tdlg.cli.options import Columns, FeatureColumns, Labels, as_usage, wrong
 from tdlg.cli.output import note, progress, warn
+from tdlg.clock import unit_in_words, unit_since_1970
+from tdlg.edges import TemporalEdges, span_in_words
 from tdlg.exceptions import ReadError, TdlgError
+from tdlg.io import read
+from tdlg.io.columns import MANY_WORDS
 from tdlg.io.files import PARQUET, is_csv
-from tdlg.tables.text import count
+from tdlg.io.read import Table, unused_in_words
+from tdlg.memory import as_bytes
+from tdlg.tables.text import count, unread_number
 
 if TYPE_CHECKING:
-    from tdlg.edges import TemporalEdges
     from tdlg.engines.table import ScannedEdges
-    from tdlg.io.read import Table
 
 STDIN = "-"
 START = 1000  # bytes that are read to detect the file format
@@ -39,10 +43,8 @@ def read_table(path: Path, columns: Columns, labels: Labels | None = None, **mor
 
     more : further arguments of `tdlg.io.read_table`.
     """
-    from tdlg.io.read import read_table
-
     with on_disk(path, columns) as file:
-        table = read_table(file, **{"features": (), **how_to_read(columns, labels), **more})
+        table = read.read_table(file, **{"features": (), **how_to_read(columns, labels), **more})
         if file != path:
             _ = table.frame  # before the file is gone
     return table
@@ -114,9 +116,6 @@ def note_table(table: Table, columns: Columns, more: str = "", *, features: bool
 
     features : whether the command can use features.
     """
-    from tdlg.clock import unit_in_words, unit_since_1970
-    from tdlg.edges import span_in_words
-
     edges = table.edges
     note_words(edges, columns)
     kinds = ", bipartite" if edges.bipartite and edges.label is None else ""
@@ -129,8 +128,6 @@ def note_table(table: Table, columns: Columns, more: str = "", *, features: bool
 
 def note_columns(used: tuple[str, ...], unused: Mapping[str, str], columns: Columns, *, features: bool = True) -> None:
     """Report which columns are features where the user names none, and which are not used."""
-    from tdlg.io.read import unused_in_words
-
     is_open = isinstance(columns, FeatureColumns) and columns.features is None and columns.categories is None
     if used and is_open:
         note(f"features: {', '.join(used)} (change with --features)")
@@ -140,9 +137,6 @@ def note_columns(used: tuple[str, ...], unused: Mapping[str, str], columns: Colu
 
 def note_words(edges: TemporalEdges, columns: Columns) -> None:
     """Report features with very many different words, or whose words are numbers in another format."""
-    from tdlg.io.columns import MANY_WORDS
-    from tdlg.tables.text import unread_number
-
     meant = (getattr(columns, "categories", None) or "").split(",")
     for name, words in edges.feature_categories.items():
         number = unread_number(words)
@@ -182,7 +176,6 @@ class OnDisk:
     ) -> Self:
         """Refuse other options that need all rows in memory, and output that is not a file."""
         from tdlg.engines.run import Output
-        from tdlg.memory import as_bytes
 
         given = "with --engine" if engine is not None else "with --memory" if memory is not None else None
         why = given or ("for a folder" if path.is_dir() else f"for a table as large as {path.name}")

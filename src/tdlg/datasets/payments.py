@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tdlg.atomic import replacing, target_of
 from tdlg.checks import as_generator, check_count, is_number
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -373,8 +371,6 @@ class _World(NamedTuple):
 
 def _frame(rng: np.random.Generator, world: _World, seconds: Codes, hubs: int, n_labelled: int) -> pl.DataFrame:
     """Payments at these times; the first `n_labelled` have a label."""
-    import polars as pl
-
     n = len(seconds)
     customer = _sampled(rng, world.busy, n)
     near = world.near[customer, (rng.random(n) ** 2 * world.counts[customer]).astype(np.int64)]
