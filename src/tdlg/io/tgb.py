@@ -118,7 +118,8 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     when = (time.cast(pl.Int64) if (time % 1 == 0).all() else time).to_numpy()
     if kind in OF_USERS:
         return TemporalEdges(src.to_numpy(), dst.to_numpy() + (int(src.max()) + 1 if len(src) else 0), when)  # type: ignore[arg-type]
-    return TemporalEdges(*_numbered(src, dst), when)
+    sources, destinations = _numbered(src, dst)
+    return TemporalEdges(sources, destinations, when)
 
 
 def _numbered(src: pl.Series, dst: pl.Series) -> list[NDArray[np.int64]]:
