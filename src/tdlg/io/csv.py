@@ -12,10 +12,9 @@ from itertools import islice
 from pathlib import Path
 from statistics import median_low
 from tempfile import TemporaryDirectory
-from typing import IO, Any, cast
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
-import polars as pl
 
 from tdlg.atomic import as_path
 from tdlg.exceptions import ReadError, warn
@@ -23,6 +22,9 @@ from tdlg.io.columns import Source, agreed
 from tdlg.io.files import GZIP, check_path, is_csv, text_bytes
 from tdlg.tables.text import MISSING_WORDS, typed
 from tdlg.tables.times import has_time
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SEPARATORS = ("\t", ";", "|", ",", "::", " ")
 SURE_SEPARATORS = ("\t", ";", "|", "::")  # a comma may be a decimal comma, a blank may be part of a name or a date
@@ -209,6 +211,8 @@ def _read_columns(
     body: bytes, separator: str, n_columns: int, positions: list[int], path: Path
 ) -> dict[int, pl.Series]:
     """The requested columns as text, without blanks around it; empty text is null."""
+    import polars as pl
+
     sign = _sign(separator)
     if sign != separator:
         body = body.replace(separator.encode(), sign.encode())
@@ -291,6 +295,8 @@ def write_parquet(
     >>> pl.read_parquet(folder / "x.parquet").rows()
     [('007', 'a', '1', '3.50'), ('7', 'b', '2', '4')]
     """
+    import polars as pl
+
     path, target = as_path(path), as_path(target)
     check_path(path)
     if not is_csv(path):
@@ -350,6 +356,8 @@ def _n_empty_ends(path: Path, sign: bytes) -> int:
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
+    import polars as pl
+
     try:
         yield
     except pl.exceptions.PolarsError as error:

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from tdlg.exceptions import ReadError
 from tdlg.io.columns import Source, agreed
 from tdlg.io.files import text_bytes
 from tdlg.tables.text import typed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LINES_AT_ONCE = 5000  # lines that are parsed together, which is faster than one by one
 CONSTANTS = {"NaN": None, "Infinity": inf, "-Infinity": -inf}  # not valid JSON, but Python writes them
@@ -97,6 +98,8 @@ def _parsed(text: bytes) -> Any:
 
 def _column(values: list[Any]) -> pl.Series:
     """The values as a column of their type; several types, and integers beyond int64, as objects."""
+    import polars as pl
+
     types = _types(values)
     if types == {str}:
         return _text(values)
@@ -113,6 +116,8 @@ def _types(values: list[Any]) -> set[type]:
 
 def _text(values: list[Any]) -> pl.Series:
     """The values as they are written."""
+    import polars as pl
+
     texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
     try:
         return pl.Series(texts, dtype=pl.String)

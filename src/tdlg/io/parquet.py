@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tdlg.exceptions import ReadError
 from tdlg.io.columns import Source
+
+if TYPE_CHECKING:
+    import polars as pl
 
 MAGIC = b"PAR1"
 HEADER = 1 << 12  # bytes in which the header of a page usually fits: long texts may be in it
@@ -25,6 +26,8 @@ COUNTS_OF = {DATA: 5, DICTIONARY: 7, DATA_2: 8}  # the field of a page's header 
 
 def parquet_source(path: Path | str) -> Source:
     """A parquet file as a table; see `tdlg.io.read_edges`."""
+    import polars as pl
+
     with damage_named(path):
         check_parquet(path)
         names = list(pl.read_parquet_schema(path))
@@ -44,6 +47,8 @@ def parquet_source(path: Path | str) -> Source:
 @contextmanager
 def damage_named(path: Path | str) -> Iterator[None]:
     """Turn errors of polars about a damaged file into our own."""
+    import polars as pl
+
     try:
         yield
     except ReadError:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from tdlg.atomic import as_path
 from tdlg.clock import LAST_TICK, check_unit, rounded_up, times_of
@@ -42,6 +41,7 @@ from tdlg.tables.text import WITH_DECIMAL_COMMA, unread_number
 from tdlg.tables.times import as_times, as_times_or_missing
 
 if TYPE_CHECKING:
+    import polars as pl
     from numpy.typing import NDArray
 
 ENOUGH_TO_TELL = 100  # rows, with fewer of which nodes of one type may not be at both ends by chance
@@ -306,12 +306,16 @@ class Table:
     @cached_property
     def frame(self) -> pl.DataFrame:
         """All columns as they are: text for csv, except for blanks around the values; with their types in other formats."""
+        import polars as pl
+
         every = list(range(len(self._columns)))
         read = self._source.read(every, set(), set(every))
         return pl.DataFrame({name: read[at] for at, name in enumerate(self._columns)})
 
     def with_columns(self, **added: Any) -> pl.DataFrame:
         """The table with these columns added; a name that is taken gets a number."""
+        import polars as pl
+
         return self.frame.with_columns(pl.Series(self.free_name(name), values) for name, values in added.items())
 
     def free_name(self, name: str) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tdlg.atomic import as_path
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, ReadError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 COLUMNS = ("sources", "destinations", "timestamps")
 OF_USERS = ("wiki", "subreddit", "uci", "enron", "lastfm")  # files with the columns user, item, time, ...
@@ -87,6 +89,8 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
     TGB keeps negatives as pickles. A pickle can run any code when it is read, so none is read here: load those that you
     trust with `pickle.load`, and pass the dictionary.
     """
+    import polars as pl
+
     path = as_path(path)
     found = re.search(r"tgbl-([a-z]+)", path.name)
     kind = name.removeprefix("tgbl-") if name is not None else found[1] if found else ""
@@ -124,6 +128,8 @@ def read_tgb(path: str | os.PathLike[str], name: str | None = None) -> TemporalE
 
 def _numbered(src: pl.Series, dst: pl.Series) -> list[NDArray[np.int64]]:
     """Numbers in the order of first appearance, row by row."""
+    import polars as pl
+
     both = pl.DataFrame({"src": src, "dst": dst}).select(id=pl.concat_list("src", "dst")).explode("id")
     ids = both.unique(maintain_order=True).with_row_index("number")
     numbers = both.join(ids, on="id", how="left", maintain_order="left")["number"].cast(pl.Int64).to_numpy()

@@ -6,14 +6,14 @@ import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import polars as pl
-import polars.selectors as cs
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tdlg.atomic import as_path, is_special, new_file
 from tdlg.exceptions import ParameterError
 from tdlg.io.files import JSON_LINES, PARQUET
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 ROWS_AS_TEXT = 100_000  # rows that are turned into text at once
@@ -98,6 +98,8 @@ def check_folder(path: Path) -> None:
 
 def without_objects(frame: pl.DataFrame) -> pl.DataFrame:
     """Columns of mixed types as text, because only JSON can hold them."""
+    import polars as pl
+
     return _as_text(frame, [name for name, dtype in frame.schema.items() if dtype == pl.Object])
 
 
@@ -111,11 +113,15 @@ def _is_packed(path: Path) -> bool:
 
 def _flat(frame: pl.DataFrame) -> pl.DataFrame:
     """Nested and binary columns as JSON text too, because csv can hold only text."""
+    import polars as pl
+
     kinds = frame.schema.items()
     return _as_text(frame, [name for name, kind in kinds if kind in (pl.Object, pl.Binary) or kind.is_nested()])
 
 
 def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    import polars as pl
+
     def text(value: Any) -> str | None:
         is_json = isinstance(value, dict | list | bool)
         return None if value is None else json.dumps(value, default=str) if is_json else str(value)
@@ -125,12 +131,17 @@ def _as_text(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
 
 def _looks_like_comments(frame: pl.DataFrame) -> bool:
     """Whether some rows start with # or %: without quotes, they would be read as comments."""
+    import polars as pl
+
     first = frame.to_series(0) if frame.width else pl.Series([], dtype=pl.Int64)
     return first.dtype == pl.String and bool(first.str.contains("^[#%]").any())
 
 
 def _json_lines(frame: pl.DataFrame) -> str:
     """One JSON object per line: dates in ISO format, NaN as null."""
+    import polars as pl
+    import polars.selectors as cs
+
     frame = frame.with_columns(cs.temporal().dt.to_string("iso:strict"))
     if pl.Object not in frame.dtypes and pl.Binary not in frame.dtypes:
         return frame.write_ndjson()
