@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import wraps
+from importlib.metadata import PackageNotFoundError, metadata
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -75,6 +76,15 @@ class EdgesEstimator:
     """
 
     edges_: TemporalEdges
+    _doc_link_module = "tdlg"
+
+    def _get_doc_link(self) -> str:
+        """Where scikit-learn's picture of an estimator links to: our API, once the package names its documentation."""
+        try:
+            urls = dict(entry.split(", ", 1) for entry in metadata("tdlg").get_all("Project-URL") or ())
+        except PackageNotFoundError:  # the sources alone
+            urls = {}
+        return f"{urls['Documentation']}api.html#tdlg.{type(self).__name__}" if "Documentation" in urls else ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -367,6 +377,26 @@ class Explainable(ABC):
         label_time
             When the labels of the edges become known, for a propagation model under setting="stream".
         """
+
+    def report(self, edges: Any = None, **options: Any) -> Any:
+        """Make the report on this model, which a notebook shows inline; `tdlg.report.write_report` writes it to a file.
+
+        Parameters
+        ----------
+        edges
+            The edges to report on; by default those that the model was fitted on.
+        **options
+            Those of `tdlg.report.write_report`: `label_name`, `title`, `positive`, `ids`, `evaluate`, `seed` and others.
+
+        Returns
+        -------
+        tdlg.report.page.Page
+            The page; its text is `page.html`.
+        """
+        from importlib import import_module
+
+        page = import_module("tdlg.report.page")  # which stands above the models
+        return page.Page(page.build_report(self, edges, **options))
 
     @abstractmethod
     def explain(

@@ -607,7 +607,9 @@ def reasons_table(
     """The table that `explain` of every model gives, one row per reason, for these rows of the edges."""
     import polars as pl
 
-    return pl.DataFrame(
+    from tdlg.explain.notebook import Reasons
+
+    return Reasons(
         {
             "edge": pl.Series(row, dtype=pl.Int64),
             "src": as_series(edges.src[row]),

@@ -11,7 +11,7 @@ from tdlg.atomic import new_file, target_of
 from tdlg.checks import check_choice, check_count, check_number
 from tdlg.exceptions import ParameterError
 from tdlg.report.model import card_model
-from tdlg.report.page import render_card
+from tdlg.report.page import Page, render_card
 
 __all__ = ["ModelCard"]
 
@@ -87,6 +87,9 @@ class ModelCard:
     def to_html(self) -> str:
         """The card as one page, without a script."""
         return render_card(self.content)
+
+    def _repr_html_(self) -> str:
+        return Page(self.to_html())._repr_html_()
 
     def __repr__(self) -> str:
         data = self.content["data"]

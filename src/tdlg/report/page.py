@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from tdlg import __version__
 from tdlg.atomic import new_file, target_of
@@ -145,6 +145,16 @@ def write_report(
 def build_report(model: Any, edges: TemporalEdges | Scored | None = None, **given: Any) -> str:
     """Make the page that `write_report` writes, as a string; the parameters are the same."""
     return render(page_model(model, edges, **given))
+
+
+class Page(NamedTuple):
+    """A page that a notebook shows inline; `model.report()` and `model.card()` give it."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        style = "width: 100%; height: 40em; border: 1px solid #8886"
+        return f'<iframe sandbox="allow-scripts allow-downloads" style="{style}" srcdoc="{escape(self.html)}"></iframe>'
 
 
 def render(said: dict[str, Any]) -> str:
