@@ -657,6 +657,11 @@ class TestEffects:
         largest = everything(fitted(edges, "interpolate"), edges).group_by("edge").agg(pl.col("effect").abs().max())
         assert table.filter(pl.col("rank") == 1)["effect"].abs().sort().equals(largest["effect"].sort())
 
+    def test_the_same_words_stand_once_and_never_with_both_arrows(self):
+        table = everything(fitted(small(features=True), "stream"), small(features=True))
+        assert table.select("edge", "reason").is_duplicated().sum() == 0
+        assert len(table.filter(pl.col("reason").str.starts_with("first interaction"))) > 10
+
     def test_what_has_no_effect_is_no_reason(self):
         edges = small()
         table = everything(PropagationClassifier(DummyClassifier()).fit(edges), edges)
@@ -971,7 +976,8 @@ class TestNodeScores:
     def test_the_reason_is_the_one_that_most_of_the_riskiest_interactions_share(self, role):
         edges = small(features=True)
         model = fitted(edges, "stream")
-        every = everything(model, edges, positive="fraud").filter(pl.col("effect") > 0).sort("edge", -pl.col("effect"))
+        every = self.of_each_group(model, edges, "fraud").filter(pl.col("effect") > 0)
+        every = every.sort("edge", -pl.col("effect"), maintain_order=True)
         risk = model.predict_proba(edges)[:, model.classes_.tolist().index("fraud")]
         not_of_the_riskiest = 0
         for node, reason, edge in node_scores(model, edges, "fraud", role)["node", "reason", "edge"].iter_rows():
@@ -986,6 +992,17 @@ class TestNodeScores:
             assert reason == most[0][1]
             not_of_the_riskiest += reason != every.filter(pl.col("edge") == edge)["reason"][0]
         assert not_of_the_riskiest
+
+    @staticmethod
+    def of_each_group(model, edges, positive):
+        """One row per group, also where two say the same."""
+        found = reasons._Explained.of(model, model.scored(edges), np.arange(len(edges)), positive)
+        lines = [
+            (i, g.what, found.effects[i, k], found.reason(i, k)[0])
+            for i in range(len(edges))
+            for k, g in enumerate(found.groups)
+        ]
+        return pl.DataFrame(lines, schema=["edge", "what", "effect", "reason"], orient="row")
 
     @staticmethod
     def sampled(mine, risk):

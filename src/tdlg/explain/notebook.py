@@ -43,7 +43,9 @@ def _shown(rows: list[Mapping[str, Any]]) -> str:
     first = rows[0]
     ends = f"{escape(str(first['src']))} → {escape(str(first['dst']))}"
     reasons = [
-        f"{RAISES if row['effect'] >= 0 else LOWERS} {escape(row['reason'])}" for row in rows if row["reason"] is not None
+        f"{RAISES if row['effect'] >= 0 else LOWERS} {escape(row['reason'])}"
+        for row in rows
+        if row["reason"] is not None
     ]
     cells = [ends, escape(str(first["time"])), f"{first['score']:.3g}", "<br/>".join(reasons)]
     return "<tr>" + "".join(f'<td style="text-align:left">{cell}</td>' for cell in cells) + "</tr>"

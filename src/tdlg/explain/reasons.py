@@ -54,7 +54,8 @@ def explain_propagation(
     ("src amount") and theirs alone ("src usual amount"), and the labels of partners elsewhere ("src partners"); in
     addition, there are the edge's own features ("amount") and, for both ends together, the labels of similar nodes ("src
     agreement") and their number ("src common"). The effect of a group is the score minus the score with the group's columns
-    at their median over the training rows (`typical_`). Effects need not add up, because two groups may share information.
+    at their median over the training rows (`typical_`). Of groups that say the same, the strongest one speaks. Effects need
+    not add up, because two groups may share information.
 
     Parameters
     ----------
@@ -128,24 +129,24 @@ def explain_propagation(
         )
     else:
         explained = _Explained.of(model, scored, which, positive)
-    asked, rank, group = explained.strongest(top)
+    found = [(i, rank, *reason) for i in range(len(which)) for rank, reason in enumerate(explained.reasons(i, top), 1)]
+    asked = np.array([i for i, *_ in found], np.int64)
     return reasons_table(
         edges,
         which[asked],
         None if explained.classes is None else explained.classes[asked],
         scores=explained.scores[asked],
-        rank=rank + 1,
-        what=[explained.groups[g].what for g in group],
-        effects=explained.effects[asked, group],
-        reasons=[explained.reason(i, g) for i, g in zip(asked.tolist(), group.tolist(), strict=True)],
+        rank=np.array([rank for _, rank, *_ in found], np.int64),
+        what=[what for _, _, what, _, _ in found],
+        effects=[effect for *_, effect, _ in found],
+        reasons=[reason for *_, reason in found],
     )
 
 
 def strongest_reasons(model: Any, scored: Scored, top: int, positive: Any) -> list[tuple[str, float, Reason]]:
     """What moved the prediction of the first of these edges most, with the effect and the reason of each."""
     explained = _Explained.of(model, scored, np.zeros(1, np.int64), positive)
-    groups = explained.strongest(top)[2].tolist()
-    return [(explained.groups[g].what, float(explained.effects[0, g]), explained.reason(0, g)) for g in groups]
+    return explained.reasons(0, top)
 
 
 class Group(NamedTuple):
@@ -214,11 +215,18 @@ class _Explained:
         effects[np.abs(effects) < NO_EFFECT] = 0.0
         return effects
 
-    def strongest(self, top: int) -> tuple[Positions, Positions, Positions]:
-        """The groups of the largest effects: of which of the edges explained, at which rank, and which group."""
-        best = np.argsort(-np.abs(self.effects), axis=1, kind="stable")[:, :top]
-        asked, rank = np.nonzero(np.take_along_axis(self.effects, best, axis=1))
-        return asked, rank, best[asked, rank]
+    def reasons(self, i: int, top: int) -> list[tuple[str, float, Reason]]:
+        """The strongest reasons for the i-th edge: of which group, the effect, and the reason itself.
+
+        Of groups that say the same, such as "first interaction from 'ann'", the strongest one speaks.
+        """
+        found: dict[str, tuple[str, float, Reason]] = {}
+        for g in np.argsort(-np.abs(self.effects[i]), kind="stable").tolist():
+            if len(found) == top or not self.effects[i, g]:
+                break
+            reason = self.reason(i, g)
+            found.setdefault(reason[0], (self.groups[g].what, float(self.effects[i, g]), reason))
+        return list(found.values())
 
     def fact(self, i: int, g: int) -> Hashable:
         """What the g-th group's reason for the i-th edge is about; two edges with the same fact share the reason."""
