@@ -107,7 +107,11 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     run = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+        command,
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1", "TDLG_NOTEBOOKS": "plain"},
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     return folder
@@ -148,7 +152,19 @@ def test_every_page_of_the_nav_is_there(site):
 
     names = list(nav_pages(load_config(str(ROOT / "mkdocs.yml"))["nav"]))
     assert {"index.md", "quickstart.md", "api.md", "gallery.md"} <= set(names)
-    assert {name.replace(".md", ".html") for name in names} == {path.name for path in pages_of(site)}
+    notebooks = {f"notebooks/{path.stem}.html" for path in (ROOT / "examples" / "notebooks").glob("*.py")}
+    there = {path.relative_to(site).as_posix() for path in pages_of(site)}
+    assert {name.replace(".md", ".html") for name in names} | notebooks == there
+    assert all((site / name.replace(".html", ".ipynb")).exists() for name in notebooks)
+
+
+@pytest.mark.needs("mkdocs")
+def test_language_models_find_every_page(site):
+    listed = set(re.findall(r"\]\(([\w-]+)\.html\): \S", (site / "llms.txt").read_text(encoding="utf-8")))
+    written = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert listed == written
+    whole = (site / "llms-full.txt").read_text(encoding="utf-8")
+    assert all((ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") in whole for name in written)
 
 
 @pytest.mark.needs("mkdocs")

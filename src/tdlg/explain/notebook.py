@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 from typing import Any
@@ -27,9 +27,9 @@ class Reasons(pl.DataFrame):
         """The rows in another order; see `polars.DataFrame.sort`."""
         return Reasons(super().sort(*by, **options))
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self, **options: Any) -> str:
         if not {"edge", "src", "dst", "time", "score", "effect", "reason"} <= set(self.columns) or self.is_empty():
-            return super()._repr_html_()
+            return super()._repr_html_(**options)
         edges = [list(rows) for _, rows in groupby(self.iter_rows(named=True), key=lambda row: row["edge"])]
         lines = [_shown(rows) for rows in edges[:EDGES_SHOWN]]
         if len(edges) > EDGES_SHOWN:
@@ -38,7 +38,7 @@ class Reasons(pl.DataFrame):
         return f'<table style="text-align:left">{head}{"".join(lines)}</table>'
 
 
-def _shown(rows: list[Mapping[str, Any]]) -> str:
+def _shown(rows: Sequence[Mapping[str, Any]]) -> str:
     """One edge as a line of the table."""
     first = rows[0]
     ends = f"{escape(str(first['src']))} → {escape(str(first['dst']))}"
