@@ -664,6 +664,9 @@ def test_the_rule_of_memory_or_disk(monkeypatch):
         assert (fits.why_on_disk(n, two_ends=two_ends) is not None) == on_disk
     monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 10**15)
     assert fits.why_on_disk(most) is None
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: memory.LEAST_MEMORY - 1)  # too little for work on disk
+    assert fits.why_on_disk(n) is None
+    monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 10**15)
     assert fits.why_on_disk(most + 1) == "10,000,001 rows are more than 10,000,000"
     assert fits.why_on_disk(most + 1, two_ends=True) is None
     assert fits.why_on_disk(20_000_001, two_ends=True) == "20,000,001 rows are more than 20,000,000"
@@ -697,6 +700,7 @@ class TestWhichWay:
 
     def test_half_of_the_free_memory(self, payments, tmp_path, monkeypatch):
         need = int(memory.LEARNING.bytes(N))
+        monkeypatch.setattr("tdlg.memory.LEAST_MEMORY", need)
         monkeypatch.setattr("tdlg.memory.free_bytes", lambda: 2 * need - 10)
         monkeypatch.setattr("tdlg.engines.run.free_bytes", lambda: 10**10)
         done, said, info = self.of(payments, tmp_path)

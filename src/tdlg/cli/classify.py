@@ -125,6 +125,8 @@ def classify(
         return
     if method == "linegraph":
         check_fits(edges, LINE_GRAPH, "Without --method linegraph, a table is processed on disk.")
+    else:  # where too little is free for work on disk
+        check_fits(edges, LEARNING)
     table = read_table(edges, columns, labels, to_learn=True)
     known, is_missing = table.edges, ~table.edges.labelled
     if not (is_missing.any() or evaluate or report or save):

@@ -27,10 +27,13 @@ def why_on_disk(n_rows: int, *, two_ends: bool | None = None) -> str | None:
     """Why a table of this number of rows is worked on on disk; None if it goes through memory.
 
     In memory, the similarity features (`two_ends`) are used too. This is done if the table needs at most half of the free
-    memory and has at most 10 million rows; where these features are asked for, wherever it is possible.
+    memory and has at most 10 million rows; where these features are asked for, wherever it is possible; and always with
+    less than 1 GB of free memory, which work on disk needs.
     """
     need, free = LEARNING.bytes(n_rows), machine.free_bytes()
     most, share = (machine.MOST_TWO_ENDS, 1.0) if two_ends else (MOST_IN_MEMORY, 0.5)
+    if free < machine.LEAST_MEMORY:
+        return None
     if n_rows > most:
         return f"{n_rows:,} rows are more than {most:,}"
     if need > share * free:
