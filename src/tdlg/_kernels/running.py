@@ -149,3 +149,13 @@ def is_faded(now, least, rates, time, sums, faded):  # out: faded
             factor = np.exp(-rates[k] * np.float64(now - time[slot]))
             for v in range(sums.shape[2]):
                 faded[slot] = faded[slot] and abs(factor * sums[slot, k, v]) < least
+
+
+@compiled
+def spread(bits, values, words):  # out: words
+    """Put values at the places whose bits are set, the highest bit of each byte first."""
+    at = 0
+    for k in range(words.size):
+        if bits[k >> 3] >> np.uint8(7 - (k & 7)) & np.uint8(1) and at < values.size:
+            words[k] = values[at]
+            at += 1

@@ -40,6 +40,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tdlg import __version__
+from tdlg._kernels.running import spread
 from tdlg.atomic import DRAFT, as_path, draft_of, new_file, put_in_place, sync_folder, sync_path
 from tdlg.exceptions import ParameterError, warn
 from tdlg.live.log import SEGMENT_BYTES, Log, LogError, Record, StateError, noted_end, read_records, sync_file
@@ -58,7 +59,7 @@ DIRECTORY_FORMAT = 2
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
 AT_ONCE = 1 << 22  # bytes that are summed or written together
-REMOVED_AT_ONCE = 1 << 26  # bytes of a file
+REMOVED_AT_ONCE = 1 << 23  # bytes of a file
 SPARSE_FROM, LARGEST_SHARE = (
     1 << 20,
     0.8,
@@ -586,7 +587,7 @@ def _remove(path: Path) -> None:
     def shorten() -> None:
         for size in range(path.stat().st_size, 0, -REMOVED_AT_ONCE):
             os.truncate(path, size)
-            time.sleep(0.01)
+            time.sleep(0.02)
         path.unlink()
 
     if path.exists() and path.stat().st_size > REMOVED_AT_ONCE:
@@ -793,7 +794,7 @@ class ArrayFile(Mapping[str, NDArray[Any]]):
             return np.fromfile(self._path, dtype, n, offset=start).reshape(shape)
         n_places, size = packed
         content, words = np.fromfile(self._path, np.uint8, size, offset=start), np.zeros(n, WORD)
-        words[np.unpackbits(content[:n_places], count=n).view(np.bool_)] = content[n_places:].view(WORD)
+        spread(content[:n_places], content[n_places:].view(WORD), words)
         return words.view(dtype).reshape(shape)
 
     def __iter__(self) -> Iterator[str]:

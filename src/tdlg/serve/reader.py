@@ -75,11 +75,11 @@ class Reader:
             raise ReaderError("The service is being stopped.")
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", COMMAND),
+                *(sys.executable, "-P", "-c", COMMAND),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                start_new_session=True,  # it ends with its input, and not with Ctrl-C
+                process_group=0,  # it ends with its input, and not with Ctrl-C
             )
         except OSError as error:
             raise ReaderError(f"The process that finds reasons cannot be started: {error.strerror}.") from error
