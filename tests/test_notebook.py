@@ -2,7 +2,9 @@
 
 import html
 import re
+import sys
 from email.message import Message
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import tdlg
 from tdlg import LineGraphClassifier, TemporalEdges
 from tdlg.explain.notebook import EDGES_SHOWN, Reasons
+from tdlg.progress import progress_bar
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +62,33 @@ def test_an_estimator_links_to_the_documentation_that_the_package_names(monkeypa
     assert tdlg.LineGraphClassifier()._get_doc_link() == ""
     named["Project-URL"] = "Documentation, https://docs.example/"
     assert 'href="https://docs.example/api.html#tdlg.LineGraphClassifier"' in tdlg.LineGraphClassifier()._repr_html_()
+
+
+class TestProgressBar:
+    def test_on_a_terminal(self, monkeypatch, capsys):
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+        with progress_bar() as show:
+            show(1, 3, "first")
+        assert "1/3" in capsys.readouterr().err
+
+    def test_elsewhere_nothing(self, capsys):
+        with progress_bar() as show:
+            show(1, 3)
+        assert capsys.readouterr().err == ""
+
+    def test_in_a_notebook_one_bar_is_drawn_again_and_again(self, monkeypatch):
+        drawn = []
+        display = SimpleNamespace(
+            HTML=lambda text: text,
+            display=lambda bar, display_id: drawn.append(bar) or SimpleNamespace(update=drawn.append),
+        )
+        shell = SimpleNamespace(kernel=object())
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+        monkeypatch.setitem(sys.modules, "IPython.display", display)
+        with progress_bar() as show:
+            show(1, 3, "<period>")
+            show(3, 3)
+        assert drawn == [
+            '<progress value="1" max="3"></progress> 1 of 3 &lt;period&gt;',
+            '<progress value="3" max="3"></progress> 3 of 3 ',
+        ]

@@ -7,6 +7,8 @@ file names are tried by the workflow in .github/ alone.
 import subprocess
 import sys
 
+import pytest
+
 OTHER_SYSTEM = """
 import fcntl, os, sys
 import numba, polars, scipy.sparse, skops.io, sklearn.ensemble  # which know this system as it is
@@ -34,13 +36,14 @@ payments = tdlg.make_payments(1500, random_state=2)
 edges = payments.known_at("2025-06-01")
 model = tdlg.PropagationClassifier(setting="stream", random_state=0).fit(edges)
 model.save(folder + "/model.tdlg")
+event = {"src": "customer 1", "dst": "terminal 2", "amount": 5.0}
 with LiveModel.open(folder + "/state", model, alerts_per_day=5) as live:
     for k in range(30):
-        live.submit([{"id": f"e{k}", "src": "customer 1", "dst": "terminal 2", "time": f"2025-07-01T{k % 24:02}:00:00", "amount": 5.0}])
+        live.submit([{**event, "id": f"e{k}", "time": f"2025-07-01T{k % 24:02}:00:00"}])
     live.snapshot()
-    live.submit([{"id": "late", "src": "customer 1", "dst": "terminal 2", "time": "2025-07-03", "amount": 5.0}])
+    live.submit([{**event, "id": "late", "time": "2025-07-03"}])
 with LiveModel.open(folder + "/state") as live:
-    assert live.submit([{"id": "late"}])[0].repeated
+    assert live.submit([{**event, "id": "late", "time": "2025-07-03"}])[0].repeated
 tdlg.write_payments(folder + "/payments.csv", 1500, random_state=2)
 sys.argv[1:] = ["classify", folder + "/payments.csv", "--label", "fraud", "-o", folder + "/filled.csv", "--memory", "1GB"]
 try:
@@ -51,6 +54,7 @@ assert open(folder + "/filled.csv").readline().count(",") >= 4
 """
 
 
+@pytest.mark.needs("time")
 def test_a_system_without_the_calls_of_linux(tmp_path):
     done = subprocess.run([sys.executable, "-c", OTHER_SYSTEM, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

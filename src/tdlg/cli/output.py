@@ -145,19 +145,13 @@ def progress(*, is_known: bool = True) -> Iterator[Callable[[int, int, str], Non
     if quiet or not is_terminal(sys.stderr):
         yield lambda done, total, text: check_interrupt()
         return
-    from rich import progress as bars
-    from rich.console import Console
+    from tdlg.progress import progress_bar
 
-    text, elapsed = bars.TextColumn("{task.description}", markup=False), bars.TimeElapsedColumn()
-    columns: Any = bars.SpinnerColumn(), text, elapsed
-    if is_known:
-        columns = bars.BarColumn(), bars.MofNCompleteColumn(), elapsed, text, bars.TimeRemainingColumn()
-    with bars.Progress(*columns, console=Console(stderr=True, force_terminal=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    with progress_bar(is_known=is_known) as bar:
 
         def show(done: int, total: int, text: str) -> None:
             check_interrupt()
-            bar.update(task, completed=done, total=total or None, description=text)
+            bar(done, total, text)
 
         yield show
 
