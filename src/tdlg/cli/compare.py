@@ -16,6 +16,7 @@ from tdlg.cli.group import command
 from tdlg.cli.options import Evaluate, FeatureColumns, NeededLabels, Seed, duration, number_or_text, wrong
 from tdlg.cli.output import give, note, progress, times_as_text
 from tdlg.cli.tables import labels_read, note_known_at_once, note_table, read_table
+from tdlg.cli.team import read_rules
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_class
@@ -131,6 +132,7 @@ def backtest(
     alerts_per_day: float | None = None,
     start: str | None = None,
     curve: bool = False,
+    rules: Path | None = None,
     report: Path | None = None,
     output: Path | None = None,
     seed: Seed = 0,
@@ -152,6 +154,9 @@ def backtest(
     curve
         Measure how the quality grows with the history instead: predict the periods from the last 7, 14, 28 and more days
         before them only.
+    rules : FILE
+        Compare the rules in this TOML file with the model instead: alerts per day, precision, recall, and the share of
+        the alerts that are the model's too ("overlap"). See `tdlg rules`.
     report : PAGE
         Write a page with the chart and the table of --curve to this file.
     """
@@ -163,6 +168,9 @@ def backtest(
         raise wrong("--alerts-per-day", f"it must be a whole number of at least 1. Got {alerts_per_day:g} instead.")
     if report is not None and not curve:
         raise wrong("--report", "it shows how the quality grows with the history: add --curve.")
+    if rules is not None and curve:
+        raise wrong("--rules", "it cannot be used with --curve.")
+    text = "" if rules is None else read_rules(rules)
     table = _table_to_learn(edges, labels, output, columns)
     known, positive = _with_two_classes(table.edges, table.positive)
     if positive is None:
@@ -173,9 +181,14 @@ def backtest(
         )
     note_table(table, columns, labels_read(known))
     note_known_at_once(known)
+    measure: Any = learning_curve if curve else go_through
+    if rules is not None:
+        from tdlg.live.rules import backtest_rules
+
+        measure = partial(backtest_rules, text=text, file=rules.name)
     with progress() as show:
         show(0, 1, "fitting")
-        found = (learning_curve if curve else go_through)(
+        found = measure(
             known,
             period,
             start=None if start is None else number_or_text(start),
@@ -189,8 +202,9 @@ def backtest(
 
         write_curve(report, found, positive=positive, command=shlex.join(["tdlg", *sys.argv[1:]]))
         note(f"wrote the report {report}")
-    found = found if curve else _with_total(found)
-    give(found, output, rows=len(found), computed=("auc", "average_precision", "alert_precision"))
+    found = found if curve or rules is not None else _with_total(found)
+    shares = ("auc", "average_precision", "alert_precision", "alerts_per_day", "precision", "recall", "overlap")
+    give(found, output, rows=len(found), computed=shares)
 
 
 def _table_to_learn(path: Path, labels: NeededLabels, output: Path | None, columns: FeatureColumns) -> Table:

@@ -42,6 +42,7 @@ COMMANDS = {  # the file of each command, and what it is for
     "refit": ("serve", "Learn a new model from what was logged, and use it unless it is worse."),
     "token": ("team", "Add or revoke reviewers, who sign in at the desk with a token each."),
     "snooze": ("team", "Raise no alerts of the nodes in a file for a while."),
+    "rules": ("team", "Raise alerts by rules beside the model."),
     "audit": ("team", "List what reviewers did."),
     "serve": ("serve", "Score events over HTTP as they happen, with a page for alerts."),
     "info": ("info", "Show how a table is read."),

@@ -1,4 +1,4 @@
-"""The commands token, snooze and audit, which work beside a service: who reviews, what raises no alerts, who did what."""
+"""The commands token, snooze, rules and audit, beside a service: who reviews, what raises alerts, who did what."""
 
 from __future__ import annotations
 
@@ -106,6 +106,37 @@ def _snooze(file: Path, line: int, row: dict[str, str | None], end: bool) -> dic
     except TdlgError as error:
         raise ParameterError(f"{file}, line {line}: {error}", parameter="file") from None
     return {"do": "wake", "nodes": action["nodes"]} if end else action
+
+
+@command(commands, "tdlg rules rules.toml --state live")
+def rules(file: Path, *, state: Path) -> None:
+    """Use the rules in a file beside the model, in place of those before: an event for which one holds is an alert.
+
+    The service that uses the state does it within seconds, without a restart; without a service, the next command that opens
+    the state does. An empty file ends all rules. `tdlg backtest --rules` says before what they would have found.
+
+    Parameters
+    ----------
+    file : FILE
+        TOML file, for example with [[rule]], name = "often", all = ["count(src, 1h) >= 10", "amount > 50"].
+    state : DIR
+        Folder of the state.
+    """
+    from tdlg.live.model import check_rules
+    from tdlg.live.review import leave_action
+
+    text = read_rules(file)
+    found = check_rules(state, text, file.name)
+    leave_action(state, {"do": "rules", "text": text, "file": file.name})
+    note(f"left for the process that uses the state: {count(len(found.rules), 'rule')}")
+
+
+def read_rules(file: Path) -> str:
+    """The text of a file of rules."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ParameterError(f"{file}: the rules must be text in UTF-8.", parameter="file") from None
 
 
 @command(commands, "tdlg audit live > audit.jsonl")

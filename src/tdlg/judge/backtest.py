@@ -81,7 +81,7 @@ def backtest(
     >>> table.select("start", "method", "n")[:3].rows()[0]
     (datetime.datetime(2025, 3, 2, 0, 0), 'propagation', 526)
     """
-    task, judge = _prepared("backtest", edges, every, models, start, alerts_per_day, positive, random_state)
+    task, judge = prepared("backtest", edges, every, models, start, alerts_per_day, positive, random_state)
     rows: list[dict[str, Any]] = []
     scored: list[tuple[Positions, list[Floats]]] = []
     for done, period in enumerate(task.periods, start=1):
@@ -124,7 +124,7 @@ def learning_curve(
     >>> learning_curve(edges, "60d")["history"].unique(maintain_order=True).to_list()[-2:]
     ['112 days', 'all']
     """
-    task, judge = _prepared("learning_curve", edges, every, models, start, alerts_per_day, positive, random_state)
+    task, judge = prepared("learning_curve", edges, every, models, start, alerts_per_day, positive, random_state)
     edges, periods = task.edges, task.periods
     first = edges.ticks.min()
     longest = max(period.start - first for period in periods)
@@ -176,7 +176,7 @@ def alert_precision(is_positive: NDArray[np.bool_], scores: Floats, day: NDArray
 # ---- models and measurements
 
 
-def _prepared(
+def prepared(
     owner: str,
     edges: TemporalEdges,
     every: Any,

@@ -43,7 +43,7 @@ MOST_CHANGES = 10_000
 LIKE_OTHERS = 100  # latest alerts, among whose scores is that which is shown of a drawn event
 SAVED = (
     "sequence", "id", "src", "dst", "time", "ticks", "features", "score", "status", "label", "decided_at", "decided_ticks",
-    "model", "version", "by", "at", "dismissal", "assignee", "notes", "chance", "blind",
+    "model", "version", "by", "at", "dismissal", "assignee", "notes", "chance", "blind", "rules",
 )  # fmt: skip
 MINUTE = 60.0
 SHOWN_DAYS = 30
@@ -292,6 +292,8 @@ class Alert:
         The probability with which it came to be here: 1 if its score reached the threshold. None if none were drawn then.
     blind
         Of a drawn event, its own score and the one that is shown until it is decided; None for others.
+    rules
+        The rules that held for it: a list of {"name", "why"}.
     """
 
     sequence: int
@@ -316,6 +318,7 @@ class Alert:
     notes: list[dict[str, Any]] = field(default_factory=list)
     chance: float | None = None
     blind: list[float] | None = None
+    rules: list[dict[str, str]] = field(default_factory=list)
     columns: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
 

@@ -825,6 +825,22 @@ def stored_content(stored: Any) -> dict[str, Any]:
     return dict(table.content(k))
 
 
+def stored_fields(stored: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
+    """Fields of events, from what `kept` gave of them; None where one is missing."""
+    if not names:
+        return {}
+    lines = iter(decode([one for one in stored if isinstance(one, bytes)]))
+    rows = [next(lines) if isinstance(one, bytes) else one for one in stored]
+
+    def value(row: Any, name: str) -> Any:
+        if isinstance(row, dict):
+            return row.get(name)
+        column = row[0].columns.get(name)
+        return None if column is None else column[row[1]]
+
+    return {name: [value(row, name) for row in rows] for name in names}
+
+
 def logged_events(payload: bytes, unit: str | None, *, is_table: bool) -> tuple[Any, list[dict[str, Any]] | EventTable]:
     """The position and the events of a record: mappings, or a table."""
     header, *lines = payload.split(b"\n")

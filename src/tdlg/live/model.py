@@ -53,6 +53,7 @@ from tdlg.live.replay import (
     start_generation,
 )
 from tdlg.live.review import ChangeAnswer, Person, checked_actions, checked_changes, take_actions
+from tdlg.live.rules import Rules, parse_rules
 from tdlg.live.state import (
     Answer,
     EventBatch,
@@ -64,10 +65,11 @@ from tdlg.live.state import (
     rows_in_order,
     to_withdraw,
 )
-from tdlg.live.store import FORKS, Generation, StateDirectory, write_arrays
+from tdlg.live.store import FORKS, Generation, StateDirectory, StateReader, write_arrays
 from tdlg.persist.model import load_model
+from tdlg.propagate.running import stream_clock
 
-__all__ = ["LiveModel"]
+__all__ = ["LiveModel", "check_rules"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -586,8 +588,9 @@ class LiveModel:
         ----------
         action
             What to "do": "person" (with "name", "role" and "token", see `tdlg.live.review.new_person`; the token None takes
-            it back), "reasons" (the "reasons" of dismissals), "snooze" (no alerts of the "nodes", one or a source and a
-            destination, "until" a time of the events or None, with a "note"), or "wake", which ends a snooze.
+            it back), "reasons" (the "reasons" of dismissals), "rules" (the "text" of the rules beside the model), "snooze"
+            (no alerts of the "nodes", one or a source and a destination, "until" a time of the events or None, with a
+            "note"), or "wake", which ends a snooze.
         by
             The name of the reviewer; empty for a command or a program.
         """
@@ -620,6 +623,19 @@ class LiveModel:
     def team(self) -> dict[str, Any]:
         """Who reviews ("people"), why alerts can be dismissed ("reasons"), and what raises no alerts now ("snoozed")."""
         return self._state.review.team(self._state.clock)
+
+    @locked
+    def rules(self) -> dict[str, Any]:
+        """The rules beside the model.
+
+        Returns
+        -------
+        dict
+            "text"; "rules": a list of {"name", "conditions", "alerts", "reviewed", "confirmed"} over the alerts that are
+            kept; "incomplete_since": the time since when events are counted, if that is less than the longest window, else
+            None.
+        """
+        return self._state.rules_in_words()
 
     @locked
     def audit(self, limit: int = 100) -> list[dict[str, Any]]:
@@ -796,7 +812,8 @@ class LiveModel:
         if alert is None:
             return ""
         if alert.reason is None:
-            alert.reason = main_reason(self._explainer.explain(id, 3))
+            words = [f"rule '{one['name']}': {one['why']}" for one in alert.rules]
+            alert.reason = "; ".join(words) or main_reason(self._explainer.explain(id, 3))
         return alert.reason
 
     @locked
@@ -877,6 +894,14 @@ class LiveModel:
             "free_bytes": shutil.disk_usage(log.folder).free,
             **of_directory,
         }
+
+
+def check_rules(folder: Path, text: str, file: str) -> Rules:
+    """Rules about the events of the model in a state directory, which another process may use."""
+    edges = load_model(StateReader(folder).generation.path / MODEL).edges_
+    names = [*edges.feature_names, *(["weight"] if edges.weight is not None else [])]
+    fields = {name: name not in edges.feature_categories for name in names}
+    return parse_rules(text, fields, stream_clock(edges)[0], file)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

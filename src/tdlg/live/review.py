@@ -157,6 +157,9 @@ class Review:
                 raise ParameterError(f"The reasons must be a list of 1 to {MOST_REASONS}.", parameter="reasons")
             for reason in reasons:
                 _check_text("reasons", reason, most=80, least=1)
+        elif what == "rules":
+            if not isinstance(action.get("text"), str):
+                raise ParameterError("The text of the rules is needed; an empty one ends all rules.", parameter="text")
         elif what in ("snooze", "wake"):
             nodes = action.get("nodes")
             if not isinstance(nodes, list) or len(nodes) not in (1, 2):
@@ -169,7 +172,7 @@ class Review:
                 raise ParameterError(f"{_words(nodes)} is not snoozed.", parameter="nodes")
         else:
             raise ParameterError(
-                f"An action is a person, reasons, snooze or wake. Got {what!r} instead.", parameter="do"
+                f"An action is a person, reasons, rules, snooze or wake. Got {what!r} instead.", parameter="do"
             )
 
     # ---- what is learnt from the log
@@ -205,7 +208,7 @@ class Review:
                 self.snoozed[_key(action["nodes"])] = Snooze(**told, note=action.get("note") or "", ticks=ticks)
             case "wake":
                 self.snoozed.pop(_key(action["nodes"]), None)
-        self.audit.append({name: value for name, value in action.items() if name != "token"})
+        self.audit.append({name: value for name, value in action.items() if name not in ("token", "text")})
 
     def is_snoozed(self, src: Any, dst: Any, ticks: Any) -> bool:
         """Whether no alert is raised for an event at this time; ends are keys of ids."""
@@ -349,6 +352,8 @@ def checked_actions(
 
 def _checked_action(state: LiveState, action: Mapping[str, Any], by: str) -> dict[str, Any]:
     state.review.check_action(action)
+    if action["do"] == "rules":
+        state.checked_rules(action["text"], action.get("file") or "the rules")
     until = action.get("until")
     if isinstance(until, str) and state.outcome.unit is None:
         with suppress(ValueError):  # from a file

@@ -41,11 +41,13 @@ from tdlg.live.event import (
     id_problem,
     logged_events,
     made_id,
+    stored_fields,
 )
 from tdlg.live.explore import Explorer
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import DAY, Outcome, Start, Threshold, saved_start, start_of
 from tdlg.live.review import Review
+from tdlg.live.rules import Fired, Rules, RuleState, fitted_history, parse_rules, without_repeats
 from tdlg.live.scorer import StreamScorer, UnknownEventError
 from tdlg.propagate.state import PrefixedArrays, SavedArrays
 from tdlg.tables.ids import id_key
@@ -80,6 +82,8 @@ class Answer:
         Whether its id was seen before, so that this is the answer of then.
     alert
         Whether it is an alert.
+    rules
+        Names of the rules that hold for it.
     error
         Why the event was refused; None if it was not.
     label_error
@@ -95,6 +99,7 @@ class Answer:
     late: bool = False
     repeated: bool = False
     alert: bool = False
+    rules: tuple[str, ...] = ()
     error: EventError | None = None
     label_error: EventError | None = None
     differs: bool = False
@@ -144,7 +149,7 @@ class LiveState:
     numbers of events and alerts by the number of the day. aliases : ids that fitted edges got as events, and the ids by
     which the edges are known. is_fresh : no event has come since the directory was opened. set_aside : the records of the
     log that could not be learnt and are left out, "sequence", "kind", "count" and "error" of each. review : what people
-    did. generation : the name of the model's, which alerts keep.
+    did. generation : the name of the model's, which alerts keep. rules : those beside the model, and what they have seen.
     """
 
     def __init__(
@@ -153,7 +158,7 @@ class LiveState:
         self.model, self.scorer = model, scorer
         self.outcome = Outcome(model)
         self.recent = RecentEvents(n_recent, model.edges_.bipartite)
-        self.alerts, self.review = Alerts(), Review()
+        self.alerts, self.review, self.rules = Alerts(), Review(), RuleState()
         self.generation = ""
         self.position: Any = None
         self.n_events = self.n_labels = 0
@@ -235,6 +240,7 @@ class LiveState:
         ticks, late, repeated = read.ticks.tolist(), scores.late.tolist(), scores.repeated.tolist()
         found, predicted = outcome.scores(scores.values).tolist(), outcome.predicted(scores.values)
         threshold, explorer, answers = self._threshold, self._explorer, []
+        fired = self._fired(read, stored, found, repeated) if self.rules.rules else {}
         for k, (of_event, score) in enumerate(zip(map(tuple, values.tolist()), found, strict=True)):
             id, key = ids[k], read.ids[k]
             if repeated[k]:
@@ -249,22 +255,76 @@ class LiveState:
                 event.columns = None if scores.columns is None else scores.columns[k]  # a view, which an alert copies
                 recent.add(event, (key, id_key(ends[0]), id_key(ends[1])))
                 self.n_events += 1
-                is_alert = label is None and score >= threshold.value  # one that comes with its label is none
+                is_alert = label is None and (score >= threshold.value or k in fired)  # one that has its label is none
                 if is_alert and self.review.snoozed:
                     is_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
                 if is_alert:
-                    self._raise_alert(event, None if explorer is None else 1.0)
-                elif explorer is not None and label is None and score < threshold.value:
+                    self._raise_alert(event, None if explorer is None else 1.0, rules=fired.get(k, ()))
+                elif explorer is not None and label is None and score < threshold.value and k not in fired:
                     self._explore(explorer, event)
                 counts = self.days.setdefault(int(ticks[k] // self._day), [0, 0])
                 counts[0] += 1
                 counts[1] += is_alert
                 threshold.add(ticks[k], score)
             probabilities = of_event if has_classes else ()
-            answers.append(Answer(id, score, probabilities, predicted[k], late[k], repeated[k], is_alert))
+            rules = tuple(one.name for one in fired.get(k, ()))
+            answers.append(Answer(id, score, probabilities, predicted[k], late[k], repeated[k], is_alert, rules))
         while len(self.days) > MOST_DAYS:
             del self.days[min(self.days)]
         return answers
+
+    def _fired(
+        self, read: Events, stored: Sequence[Any], scores: Sequence[float], repeated: Sequence[bool]
+    ) -> dict[int, tuple[Fired, ...]]:
+        """The rules that hold for new events, by their places."""
+        new = [k for k, is_repeated in enumerate(repeated) if not is_repeated]
+        src, dst = ([id_key(ends[k]) for k in new] for ends in (read.src, read.dst))
+        fields, ticks = stored_fields([stored[k] for k in new], self.rules.rules.fields), read.ticks.tolist()
+        found = self.rules.judge(src, dst, [ticks[k] for k in new], fields, [scores[k] for k in new])
+        return {k: fired for k, fired in zip(new, found, strict=True) if fired}
+
+    def checked_rules(self, text: str, file: str = "the rules") -> Rules:
+        """Rules about the events of this model; what is wrong with them is refused."""
+        words, names = self.model.edges_.feature_categories, self.fields.names[len(ROLES) :]
+        return parse_rules(text, {name: name not in words for name in names}, self.outcome.unit, file)
+
+    def _use_rules(self, text: str) -> None:
+        """Use other rules; their windows have the fitted edges and the recent events that are in them."""
+        rules, edges, recent = parse_rules(text, None, self.outcome.unit), self.model.edges_, self.recent
+        widest = max((window.width for window in rules.windows().values()), default=0)
+        ticks = self.outcome.on_clock(edges.ticks, edges.time_unit)
+        fitted = fitted_history(edges, ticks, rules.fields, self.clock - widest)
+        listed = [event for event in recent if event.ticks > self.clock - widest]
+        fields = stored_fields([event.stored for event in listed], rules.fields)
+        events = (
+            (*event.keys[1:], event.ticks, {name: column[k] for name, column in fields.items()})
+            for k, event in enumerate(listed)
+            if event.keys is not None
+        )
+        oldest = min((event.ticks for event in recent), default=-np.inf)
+        since = oldest if recent.n_added > recent.capacity and oldest > self.last_fitted else -np.inf
+        history = [*fitted, *without_repeats(events, fitted)]
+        self.rules = self.rules.followed_by(rules, self.clock, history, float(since))
+
+    def rules_in_words(self) -> dict[str, Any]:
+        """See `LiveModel.rules`."""
+        rules, since = self.rules.rules, self.rules.incomplete_since
+        counts = {rule.name: [0, 0, 0] for rule in rules.rules}
+        for alert in self.alerts:
+            for name in {one["name"] for one in alert.rules} & counts.keys():
+                counts[name][0] += 1
+                counts[name][1] += alert.status != "open"
+                counts[name][2] += alert.status == "confirmed"
+        listed = [
+            {"name": rule.name, "conditions": [one.text for one in rule.conditions]}
+            | dict(zip(("alerts", "reviewed", "confirmed"), counts[rule.name], strict=True))
+            for rule in rules.rules
+        ]
+        return {
+            "text": rules.text,
+            "rules": listed,
+            "incomplete_since": None if since is None else self.outcome.time(since),
+        }
 
     def _explore(self, explorer: Explorer, event: StoredEvent) -> None:
         """Put an event that is no alert on the list if it is drawn, with a score that does not tell it from alerts."""
@@ -279,20 +339,25 @@ class LiveState:
         alert = self.alerts.of_id.get(key)
         return alert is not None and alert.blind is None
 
-    def _raise_alert(self, event: StoredEvent, chance: float | None, blind: list[float] | None = None) -> None:
+    def _raise_alert(
+        self, event: StoredEvent, chance: float | None, blind: list[float] | None = None, rules: Sequence[Fired] = ()
+    ) -> None:
         features = {name: value for name, value in event.content().items() if name not in NOT_FEATURES}
         content = event.id, event.src, event.dst, self.outcome.time(event.ticks), event.ticks, features
         score, columns = (
             event.score if blind is None else blind[1],
             None if event.columns is None else event.columns.copy(),
         )
-        self.alerts.add(Alert(0, *content, score, model=self.generation, columns=columns, chance=chance, blind=blind))
+        more: dict[str, Any] = {"chance": chance, "blind": blind, "rules": [one._asdict() for one in rules]}
+        self.alerts.add(Alert(0, *content, score, model=self.generation, columns=columns, **more))
 
     def answer_of(self, event: StoredEvent) -> Answer:
         """The answer that an event got before."""
         probabilities = event.values if self.outcome.classes else ()
         predicted, is_alert = self.outcome.predicted_one(event.values), self._is_alert(id_key(event.id))
-        return Answer(event.id, event.score, probabilities, predicted, event.late, True, is_alert)
+        alert = self.alerts.get(event.id)
+        rules = () if alert is None else tuple(one["name"] for one in alert.rules)
+        return Answer(event.id, event.score, probabilities, predicted, event.late, True, is_alert, rules)
 
     def known_as(self, id: Any) -> Any:
         """The id by which an event is known: another one than its own if it is a fitted edge."""
@@ -310,6 +375,9 @@ class LiveState:
             self.scorer.withdraw(id)
         if event is not None:
             self.recent.remove(event)
+            if self.rules.rules and event.keys is not None:
+                fields = stored_fields([event.stored], self.rules.rules.fields)
+                self.rules.withdraw(*event.keys[1:], event.ticks, {name: one for name, (one,) in fields.items()})
         if alert is not None:
             self.alerts.remove(alert)
 
@@ -365,6 +433,8 @@ class LiveState:
         for action in actions:
             until = action.get("until")
             self.review.learn_action(action, np.inf if until is None else float(self.scorer.reader.tick_of(until)))
+            if action["do"] == "rules":
+                self._use_rules(action["text"])
 
     def health(self) -> dict[str, Any]:
         """How much there is in memory."""
@@ -439,7 +509,7 @@ class LiveState:
         state.is_fresh, state.set_aside = self.is_fresh, self.set_aside
         state.recent, state.alerts, state.position, state.days = self.recent, self.alerts, self.position, self.days
         state.n_events, state.n_labels, state.aliases = self.n_events, self.n_labels, self.aliases
-        state.review = self.review
+        state.review, state.rules = self.review, self.rules
         for alert in state.alerts:
             alert.columns = None  # those of the model before
         state.recent.forget_columns()
@@ -469,6 +539,7 @@ class LiveState:
             "alerts": self.alerts.arrays(),
             "threshold": self._threshold.arrays(),
             "review": self.review.arrays(),
+            "rules": self.rules.arrays(),
         }
         arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
@@ -492,6 +563,7 @@ class LiveState:
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, PrefixedArrays(arrays, "recent/"))
         state.alerts = Alerts.restored(PrefixedArrays(arrays, "alerts/"))
         state.review.restore(PrefixedArrays(arrays, "review/"))
+        state.rules = RuleState.restored(PrefixedArrays(arrays, "rules/"), state.outcome.unit)
         state.position = content["position"]
         state.n_events, state.n_labels = content["n_events"], content["n_labels"]
         state.days = {day: counts for day, counts in content["days"]}
