@@ -90,8 +90,10 @@ class Ranking(NamedTuple):
         return precision_recall_at(self.is_positive, self.scores, k)
 
 
-def rank(is_positive: Mask, scores: Floats, seed: int = 0) -> Ranking | None:
-    """Curves and areas; None where all edges, or none, are of the class."""
+def rank(
+    is_positive: Mask, scores: Floats, seed: int = 0, *, blocks: NDArray[np.int64] | None = None
+) -> Ranking | None:
+    """Curves and areas; None where all edges, or none, are of the class. Edges of a block are resampled together."""
     if is_positive.all() or not is_positive.any():
         return None
     levels, level = np.unique(-scores, return_inverse=True)  # from the highest score down
@@ -101,8 +103,9 @@ def rank(is_positive: Mask, scores: Floats, seed: int = 0) -> Ranking | None:
     precision_recall = np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)]
     rng = np.random.default_rng(seed)
     resampled = np.full((RESAMPLES, 2), np.nan)
+    blocks = np.arange(len(is_positive)) if blocks is None else blocks
     for sample in resampled:
-        weight = rng.poisson(1.0, len(is_positive)).astype(np.float64)
+        weight = rng.poisson(1.0, blocks.max() + 1).astype(np.float64)[blocks]
         sums = _counts(is_positive, level, len(levels), weight)
         if sums[0].any() and sums[1].any():
             sample[:] = _areas(*sums)

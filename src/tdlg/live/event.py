@@ -699,7 +699,7 @@ def _microseconds(value: str | datetime.datetime) -> int | None:
 
 # ---- what the records of the log say, and events as they are logged
 
-EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, SWITCH, REVIEW = 1, 2, 3, 4, 5, 6, 7  # kinds of records
+EVENTS, LABELS, SETTINGS, TABLE, WITHDRAWAL, SWITCH, REVIEW, SHADOW = 1, 2, 3, 4, 5, 6, 7, 8  # kinds of records
 RECORDS_IN_WORDS = {
     EVENTS: "events",
     LABELS: "labels",
@@ -708,6 +708,7 @@ RECORDS_IN_WORDS = {
     WITHDRAWAL: "withdrawals",
     SWITCH: "models",
     REVIEW: "actions of reviewers",
+    SHADOW: "challengers",
 }
 ALIAS = "@id"  # field of a logged event that is a fitted edge: the id that it came with
 
@@ -823,6 +824,12 @@ def stored_content(stored: Any) -> dict[str, Any]:
         return content
     table, k = stored
     return dict(table.content(k))
+
+
+def stored_contents(stored: Sequence[Any]) -> list[dict[str, Any]]:
+    """Events as they were logged, from what `kept` gave of them."""
+    lines = iter(decode([one for one in stored if isinstance(one, bytes)]))
+    return [next(lines) if isinstance(one, bytes) else one[0].content(one[1]) for one in stored]
 
 
 def stored_fields(stored: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:

@@ -22,11 +22,13 @@ from tdlg.checks import check_choice, check_count, check_number, is_number
 from tdlg.clock import as_seconds
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.live.cases import Alert, Order, Rate, Status, Where, statistics_of, status_of
+from tdlg.live.challenger import Evidence, Refits
 from tdlg.live.event import (
     EVENTS,
     LABELS,
     REVIEW,
     SETTINGS,
+    SHADOW,
     SWITCH,
     TABLE,
     WITHDRAWAL,
@@ -40,7 +42,7 @@ from tdlg.live.event import (
     labels_payload,
     plain,
 )
-from tdlg.live.explain import LiveExplainer, Question, main_reason
+from tdlg.live.explain import LiveExplainer, Question, Reasons, main_reason
 from tdlg.live.log import StateError
 from tdlg.live.replay import (
     LOOK_EVERY,
@@ -142,6 +144,7 @@ class LiveModel:
         self.in_steps, self._is_due = False, directory.is_adopting  # snapshots are written by `work`; one is due
         self._writing: Callable[[], bool] | None = None
         self._takeover = Takeover(directory)
+        self._refits: Refits | None = None
         self._failure: BaseException | None = None
         self._learning = _Learning(self)
         self._snapshot_failure: str | None = None
@@ -246,6 +249,7 @@ class LiveModel:
             if live._state.settings.explore_seed is not None:
                 chosen.pop("explore_seed", None)
             live._use({name: value for name, value in chosen.items() if getattr(live._state.settings, name) != value})
+            live._settle()
             take_actions(state.folder, live._act_all)
         except BaseException:
             state.close()
@@ -256,6 +260,8 @@ class LiveModel:
     def close(self) -> None:
         """Write a snapshot, and let others open the directory. A closed model can be closed again."""
         try:
+            if self._refits is not None:
+                self._refits.stop()
             if self._failure is None:
                 self._try_snapshot()
         finally:
@@ -297,8 +303,10 @@ class LiveModel:
                 take_actions(self._directory.folder, self._act_all)
             successor = None if self._writing is not None else self._takeover.successor(self._state.set_aside)
             if successor is not None:
-                self._switch(successor)
+                (self._shadow if successor.is_shadow else self._switch)(successor)
                 return True
+            if self._refits is not None and self._writing is None:
+                self._refit_now_and_then(self._refits)
             if self._writing is None and self._is_due:
                 self._is_due = False
                 if not FORKS:
@@ -326,11 +334,61 @@ class LiveModel:
         generation = self._directory.take_request()
         self._write((SWITCH, encode({"generation": generation.name}).encode(), 1))
         with self._learning:
-            self._state, self.model = successor.state_after(self._state), successor.model
-            self._state.generation = generation.name
-            self._explainer = LiveExplainer(self._state, successor.reasons)
-            self._directory.adopt(generation)
+            state = successor.state_after(self._state)
+            state.generation = generation.name
+            self._lead(state, generation, successor.reasons)
+
+    def _lead(self, state: LiveState, generation: Generation, reasons: Reasons | None) -> None:
+        """Let the state of another model be the present one; a snapshot is due, with which its generation is active."""
+        self._state, self.model, self._explainer = state, state.model, LiveExplainer(state, reasons)
+        self._directory.adopt(generation)
+        self._settle()
         self._is_due = True
+
+    def _shadow(self, successor: Successor) -> None:
+        """Let the model that a refit left score beside the one in place, as a record of the log says."""
+        successor.follow(self._directory.log)
+        generation = self._directory.take_request()
+        self._write((SHADOW, encode({"generation": generation.name}).encode(), 1))
+        with self._learning:
+            self._state.challenger = successor.challenger(generation.name, self._state)
+            self._state.challenger.reasons = successor.reasons
+            self._state.challenger_failure = ""
+            self._settle()
+
+    def _settle(self) -> None:
+        """Remove what challengers before left."""
+        challenger = self._state.challenger
+        self._directory.settle({self._state.generation, "" if challenger is None else challenger.generation})
+
+    def _refit_now_and_then(self, refits: Refits) -> None:
+        state, is_waiting = self._state, self._takeover.is_busy or self._directory.request() is not None
+        name = refits.better(state.clock, state.last_fitted, state.challenger, is_waiting)
+        if name is not None:
+            self._act_all([{"do": "promote", "generation": name}], by="tdlg")
+
+    @locked
+    def refit_every(self, every: str | float) -> None:
+        """Let `work` fit a challenger in a child process now and then, and promote it once it is clearly better.
+
+        Parameters
+        ----------
+        every
+            The time of the events from the latest one that the last model knew to the next fit, such as "7d"; a number if
+            times are numbers.
+        """
+        self._refits = Refits(self.folder, self._state.scorer.ticks_in("refit_every", every))
+
+    @locked
+    def challenger(self) -> dict[str, Any] | None:
+        """The model in place beside the challenger, see `tdlg.live.challenger.Evidence`; None without one."""
+        evidence = self.evidence()
+        return None if evidence is None else evidence.compared()
+
+    @locked
+    def evidence(self) -> Evidence | None:
+        """What the comparison is made of, which takes a moment and needs no live model."""
+        return None if self._state.challenger is None else self._state.challenger.evidence()
 
     def _after_snapshot(self) -> None:
         self._snapshot_failure = None
@@ -588,9 +646,10 @@ class LiveModel:
         ----------
         action
             What to "do": "person" (with "name", "role" and "token", see `tdlg.live.review.new_person`; the token None takes
-            it back), "reasons" (the "reasons" of dismissals), "rules" (the "text" of the rules beside the model), "snooze"
-            (no alerts of the "nodes", one or a source and a destination, "until" a time of the events or None, with a
-            "note"), or "wake", which ends a snooze.
+            it back), "reasons" (the "reasons" of dismissals), "rules" (the "text" of the rules beside the model), "promote"
+            (let the challenger be the model in place) or "drop" it, with the "generation" that is meant, "snooze" (no alerts
+            of the "nodes", one or a source and a destination, "until" a time of the events or None, with a "note"), or
+            "wake", which ends a snooze.
         by
             The name of the reviewer; empty for a command or a program.
         """
@@ -603,9 +662,16 @@ class LiveModel:
         self._check()
         entries, errors = checked_actions(self._state, actions, by)
         if entries:
-            self._write((REVIEW, labels_payload(entries), len(entries)))
+            promoted = [entry["generation"] for entry in entries if entry["do"] == "promote"][:1]
+            switches = [(SWITCH, encode({"generation": name}).encode(), 1) for name in promoted]
+            self._write((REVIEW, labels_payload(entries), len(entries)), *switches)
             with self._learning:
                 self._state.act(entries)
+                for generation in filter(None, map(self._directory.named, promoted)):
+                    reasons = self._state.challenger_called(None).reasons
+                    self._lead(self._state.led_by_challenger(), generation, reasons)
+                if any(entry["do"] == "drop" for entry in entries):
+                    self._settle()
             self._count(len(entries))
         return errors
 
@@ -889,7 +955,7 @@ class LiveModel:
             **self._state.health(),
             "n_differing": self._n_differing,
             "snapshot_failure": self._snapshot_failure,
-            "refit_failure": self._takeover.failure or None,
+            "refit_failure": self._takeover.failure or (self._refits and self._refits.failure) or None,
             "missing_records": log.n_missing,
             "free_bytes": shutil.disk_usage(log.folder).free,
             **of_directory,

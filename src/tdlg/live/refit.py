@@ -129,6 +129,7 @@ def refit(
     directory: Any,
     *,
     force: bool = False,
+    shadow: bool = False,
     callback: Callable[[str], object] = lambda text: None,
 ) -> Comparison:
     """Fit a new model to all that a state directory holds, and put it in place unless it is worse.
@@ -149,6 +150,9 @@ def refit(
     force
         Whether to put the new model in place in any case: also if it is worse, if there are too few labels to compare the
         two, or if a part of the log was removed. False by default.
+    shadow
+        Whether to put the new model beside the old one instead, as its challenger: both score what comes, and the old one
+        answers until the challenger is promoted (see `LiveModel.challenger`). Nothing is compared now. False by default.
     callback
         A function that is called with a text before each long step.
 
@@ -159,8 +163,9 @@ def refit(
     StateError
         If events that the old model was not fitted on have been removed from the log (`keep`), and it is not forced.
     """
+    opened: StateDirectory | StateReader
     try:
-        opened: StateDirectory | StateReader = StateDirectory(directory)
+        opened = StateReader(directory) if shadow else StateDirectory(directory)
     except InUseError:
         opened = StateReader(directory)
         callback("beside the process that uses the state, which takes over the new model")
@@ -169,14 +174,14 @@ def refit(
             state.warn_of_losses()
         history = _LoggedHistory.read(state)
         _check_hole(history, force)
-        window = None if history.n_lost else _EvaluationWindow.last_of(history, needed=not force)
+        window = None if history.n_lost or shadow else _EvaluationWindow.last_of(history, needed=not force)
         found = Comparison() if window is None else _comparison(state, history, window, callback)
         if found.objection is not None and not force:
             return replace(found, reason=found.objection)
         callback("fitting the new model to everything")
         reason = found.reason if found.objection is None else f"it was forced, though {found.objection}"
         if isinstance(state, StateReader):
-            _leave_request(state, history)
+            _leave_request(state, history, "shadow" if shadow else "model")
             return replace(found, reason=reason, is_requested=True)
         return replace(found, reason=reason, generation=_switched(state, history).name)
 
@@ -505,7 +510,7 @@ def _switched(state: StateDirectory, history: _LoggedHistory) -> Generation:
         return state.switch(fingerprint_of(file), lambda generation: write_state(generation, file, origin, following))
 
 
-def _leave_request(state: StateReader, history: _LoggedHistory) -> None:
+def _leave_request(state: StateReader, history: _LoggedHistory, role: str) -> None:
     """Fit a model on everything, and leave it with its scorer for the process that holds the directory."""
     model, ids = history.fitted(LAST)
     scorer = history.scorer_of(model, ids, LAST)
@@ -522,4 +527,4 @@ def _leave_request(state: StateReader, history: _LoggedHistory) -> None:
     with TemporaryDirectory() as temporary:
         file = Path(temporary) / MODEL
         model.save(file)
-        state.leave_request(fingerprint_of(file), fill)
+        state.leave_request(fingerprint_of(file), role, fill)

@@ -18,13 +18,24 @@ from numpy.typing import NDArray
 from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError, warn
-from tdlg.live.event import RECORDS_IN_WORDS, SWITCH, decode, encode, events_of, ids_of_edges, labels_of, withdrawn_by
+from tdlg.live.challenger import Challenger, generation_in
+from tdlg.live.event import (
+    RECORDS_IN_WORDS,
+    SHADOW,
+    SWITCH,
+    decode,
+    encode,
+    events_of,
+    ids_of_edges,
+    labels_of,
+    withdrawn_by,
+)
 from tdlg.live.explain import Reasons
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, Start
 from tdlg.live.scorer import StreamScorer
 from tdlg.live.state import LiveState, Settings, no_garbage_collection
-from tdlg.live.store import REQUEST, ArrayFile, Generation, StateDirectory, StateReader, write_arrays
+from tdlg.live.store import REQUEST, ArrayFile, Generation, StateDirectory, StateReader, request_role, write_arrays
 from tdlg.persist.model import load_model
 from tdlg.propagate.running import stream_clock
 from tdlg.propagate.state import PrefixedArrays
@@ -113,7 +124,12 @@ def restored_state(
         )
     aside = set_aside(directory)
     while True:
-        state = LiveState.restored(model, ArrayFile(snapshot.path), n_recent)
+        arrays = ArrayFile(snapshot.path)
+        state = LiveState.restored(model, arrays, n_recent)
+        of_challenger = PrefixedArrays(arrays, "challenger/")
+        rival = challenger_called(directory, generation_in(of_challenger))
+        if rival is not None:
+            state.challenger = Challenger.restored(load_model(rival.path / MODEL), of_challenger, state.settings)
         state.set_aside, state.generation = aside, directory.generation.name
         state, n_replayed, failed = _replay(state, directory, snapshot.sequence)
         if failed is None:
@@ -128,6 +144,12 @@ def restored_state(
             f"because of {failed['error'].removesuffix('.')}.",
             "It was never answered: if its sender does not send it again, send it yourself without what is wrong with it.",
         )
+
+
+def challenger_called(directory: StateDirectory | StateReader, name: str | None) -> Generation | None:
+    """The generation of a challenger, if it is there and was never active."""
+    found = None if name is None else directory.named(name)
+    return None if found is None or found.listed else found
 
 
 def set_aside(directory: StateDirectory | StateReader) -> list[dict[str, Any]]:
@@ -151,12 +173,22 @@ def _replay(
             try:
                 if record.kind == SWITCH:
                     new = directory.named(decode([record.payload])[0]["generation"])
-                    if new is not None and not new.listed:  # else it was active, and was left by going back
+                    if new is None or new.listed:
+                        continue  # it was active, and was left by going back
+                    if state.challenger is not None and state.challenger.generation == new.name:
+                        state = state.led_by_challenger()
+                    else:
                         successor = Successor(new.path, aside)
                         successor.follow(directory.log, record.sequence)
                         state = successor.state_after(state)
                         state.generation = new.name
-                        directory.adopt(new)
+                    directory.adopt(new)
+                elif record.kind == SHADOW:
+                    rival = challenger_called(directory, decode([record.payload])[0]["generation"])
+                    if rival is not None:
+                        successor = Successor(rival.path, aside)
+                        successor.follow(directory.log, record.sequence)
+                        state.challenger = successor.challenger(rival.name, state)
                 else:
                     state.replay(record)
             except (MemoryError, OSError, StateError):
@@ -169,9 +201,13 @@ def _replay(
 
 
 class Successor:
-    """A model that a refit left, and its scorer, which follows the log up to the present. aside : records to leave out."""
+    """A model that a refit left, and its scorer, which follows the log up to the present. aside : records to leave out.
+
+    is_shadow : whether it is to be a challenger, and not to take over.
+    """
 
     def __init__(self, path: Path, aside: set[int]) -> None:
+        self.is_shadow = request_role(path) == "shadow"
         self.model, arrays = load_model(path / MODEL), ArrayFile(path / SCORER)
         self.reasons = Reasons(self.model)
         self._scorer = StreamScorer.restore(self.model, PrefixedArrays(arrays, "scorer/"))
@@ -188,6 +224,10 @@ class Successor:
                 for _ in replayed(self._scorer, [record]):
                     pass
             self.done = record.sequence
+
+    def challenger(self, generation: str, state: LiveState) -> Challenger:
+        """The challenger of the model in place."""
+        return Challenger(self.model, self._scorer, self._start, generation, state.settings, state.clock)
 
     def state_after(self, state: LiveState) -> LiveState:
         """The state of this model after that of the one before."""
@@ -225,6 +265,11 @@ class Takeover:
             self._ready, self.failure = None, ""
             return ready
         return None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a model is being prepared."""
+        return self._thread is not None
 
     def _begin(self, find: Callable[[], Successor]) -> None:
         def run() -> None:

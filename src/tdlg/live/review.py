@@ -157,6 +157,9 @@ class Review:
                 raise ParameterError(f"The reasons must be a list of 1 to {MOST_REASONS}.", parameter="reasons")
             for reason in reasons:
                 _check_text("reasons", reason, most=80, least=1)
+        elif what in ("promote", "drop"):
+            if action.get("generation") is not None and not isinstance(action["generation"], str):
+                raise ParameterError("The generation is the name of the challenger.", parameter="generation")
         elif what == "rules":
             if not isinstance(action.get("text"), str):
                 raise ParameterError("The text of the rules is needed; an empty one ends all rules.", parameter="text")
@@ -172,7 +175,8 @@ class Review:
                 raise ParameterError(f"{_words(nodes)} is not snoozed.", parameter="nodes")
         else:
             raise ParameterError(
-                f"An action is a person, reasons, rules, snooze or wake. Got {what!r} instead.", parameter="do"
+                f"An action is person, reasons, rules, promote, drop, snooze or wake. Got {what!r} instead.",
+                parameter="do",
             )
 
     # ---- what is learnt from the log
@@ -354,6 +358,8 @@ def _checked_action(state: LiveState, action: Mapping[str, Any], by: str) -> dic
     state.review.check_action(action)
     if action["do"] == "rules":
         state.checked_rules(action["text"], action.get("file") or "the rules")
+    if action["do"] in ("promote", "drop"):
+        action = {**action, "generation": state.challenger_called(action.get("generation")).generation}
     until = action.get("until")
     if isinstance(until, str) and state.outcome.unit is None:
         with suppress(ValueError):  # from a file

@@ -308,6 +308,12 @@ class StreamScorer:
         row = self._rows.get(id_key(id))
         return row is not None and not self.is_too_old(self._running.rows["ticks"][row])
 
+    def answered(self, id: Hashable) -> tuple[Floats, Any] | None:
+        """The values that an interaction got, and its time in ticks; None if it was not scored or is too long ago."""
+        row = self._rows.get(id_key(id))
+        values = None if row is None else self._running.rows["answer"][row]
+        return None if values is None or np.isnan(values).any() else (values, self._running.rows["ticks"][row].item())
+
     def has_label(self, id: Hashable, label: Any) -> bool:
         """Whether an interaction has this label already; None: whether it has none."""
         if not self.knows(id) or not self._engine.takes_labels:

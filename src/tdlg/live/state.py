@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
@@ -21,6 +21,7 @@ from tdlg.clock import duration_in_words, ticks_per_second
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.cases import Alert, Alerts, RecentEvents, StoredEvent
+from tdlg.live.challenger import Challenger, Seen
 from tdlg.live.event import (
     ALIAS,
     EVENTS,
@@ -150,6 +151,7 @@ class LiveState:
     which the edges are known. is_fresh : no event has come since the directory was opened. set_aside : the records of the
     log that could not be learnt and are left out, "sequence", "kind", "count" and "error" of each. review : what people
     did. generation : the name of the model's, which alerts keep. rules : those beside the model, and what they have seen.
+    challenger : a second model that scores too, and why one could not go on.
     """
 
     def __init__(
@@ -159,7 +161,8 @@ class LiveState:
         self.outcome = Outcome(model)
         self.recent = RecentEvents(n_recent, model.edges_.bipartite)
         self.alerts, self.review, self.rules = Alerts(), Review(), RuleState()
-        self.generation = ""
+        self.generation, self.challenger_failure = "", ""
+        self.challenger: Challenger | None = None
         self.position: Any = None
         self.n_events = self.n_labels = 0
         self.days: dict[int, list[int]] = {}
@@ -196,6 +199,8 @@ class LiveState:
         self.settings, self.fields, self.most_ahead, self._threshold = prepared
         seed = self.settings.explore_seed
         self._explorer = Explorer(self.settings.explore, seed) if self.settings.explore and seed is not None else None
+        if self.challenger is not None:
+            self.challenger.use(self.settings)
 
     @property
     def threshold(self) -> float:
@@ -239,7 +244,7 @@ class LiveState:
         labels = {k: (outcome.label(label), at) for (k, label), at in zip(read.labels, read.known, strict=True)}
         ticks, late, repeated = read.ticks.tolist(), scores.late.tolist(), scores.repeated.tolist()
         found, predicted = outcome.scores(scores.values).tolist(), outcome.predicted(scores.values)
-        threshold, explorer, answers = self._threshold, self._explorer, []
+        threshold, explorer, answers, seen = self._threshold, self._explorer, [], []
         fired = self._fired(read, stored, found, repeated) if self.rules.rules else {}
         for k, (of_event, score) in enumerate(zip(map(tuple, values.tolist()), found, strict=True)):
             id, key = ids[k], read.ids[k]
@@ -255,9 +260,13 @@ class LiveState:
                 event.columns = None if scores.columns is None else scores.columns[k]  # a view, which an alert copies
                 recent.add(event, (key, id_key(ends[0]), id_key(ends[1])))
                 self.n_events += 1
-                is_alert = label is None and (score >= threshold.value or k in fired)  # one that has its label is none
-                if is_alert and self.review.snoozed:
-                    is_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
+                by_score = score >= threshold.value
+                may_alert = label is None  # one that comes with its label is no alert
+                if may_alert and self.review.snoozed:
+                    may_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
+                if self.challenger is not None:
+                    seen.append((k, Seen(key, ticks[k], score, may_alert, may_alert and by_score, label)))
+                is_alert = may_alert and (by_score or k in fired)
                 if is_alert:
                     self._raise_alert(event, None if explorer is None else 1.0, rules=fired.get(k, ()))
                 elif explorer is not None and label is None and score < threshold.value and k not in fired:
@@ -271,7 +280,28 @@ class LiveState:
             answers.append(Answer(id, score, probabilities, predicted[k], late[k], repeated[k], is_alert, rules))
         while len(self.days) > MOST_DAYS:
             del self.days[min(self.days)]
+        if seen:
+            self._challenge(lambda one: one.process([stored[k] for k, _ in seen], [event for _, event in seen]))
         return answers
+
+    def _challenge(self, act: Callable[[Challenger], object]) -> None:
+        """Let the challenger go on; an error is none of the model in place, and ends it."""
+        if self.challenger is not None:
+            try:
+                act(self.challenger)
+            except Exception as error:
+                self.challenger_failure = f"{self.challenger.generation}: {type(error).__name__}: {error}"
+                self.challenger = None
+
+    def challenger_called(self, name: str | None) -> Challenger:
+        """The challenger, which must have this name if one is given."""
+        if self.challenger is None or name not in (None, self.challenger.generation):
+            there = "There is none" if self.challenger is None else f"It is {self.challenger.generation!r}"
+            asked = "no challenger" if name is None else f"no challenger {name!r}"
+            raise ParameterError(
+                f"There is {asked}. {there}.", "`tdlg refit --shadow` fits one.", parameter="generation"
+            )
+        return self.challenger
 
     def _fired(
         self, read: Events, stored: Sequence[Any], scores: Sequence[float], repeated: Sequence[bool]
@@ -373,6 +403,7 @@ class LiveState:
         event, alert = self.recent.get(id), self.alerts.get(id)
         if self.scorer.knows(id):
             self.scorer.withdraw(id)
+        self._challenge(lambda one: one.withdraw(id))
         if event is not None:
             self.recent.remove(event)
             if self.rules.rules and event.keys is not None:
@@ -390,6 +421,8 @@ class LiveState:
             return LabelAnswer(id, error)
         ticks = self.scorer.reader.tick_of(time)
         if self.outcome.takes_labels:
+            values, at = self.scorer.answered(id) or (None, None)
+            self._challenge(lambda one: one.label(id, label, time, values, at))
             self.scorer.label(id, label, time)
         self.n_labels += 1
         event, alert = self.recent.get(id), self.alerts.get(id)
@@ -435,6 +468,8 @@ class LiveState:
             self.review.learn_action(action, np.inf if until is None else float(self.scorer.reader.tick_of(until)))
             if action["do"] == "rules":
                 self._use_rules(action["text"])
+            elif action["do"] == "drop":
+                self.challenger = None
 
     def health(self) -> dict[str, Any]:
         """How much there is in memory."""
@@ -448,6 +483,8 @@ class LiveState:
             "n_nodes": scorer.n_nodes,
             "n_recent": len(self.recent),
             "n_unseen_categories": scorer.n_unseen,
+            "challenger": None if self.challenger is None else self.challenger.generation,
+            "challenger_failure": self.challenger_failure or None,
             "state_bytes": scorer.nbytes,
             "set_aside": self.set_aside,
         }
@@ -515,6 +552,14 @@ class LiveState:
         state.recent.forget_columns()
         return state
 
+    def led_by_challenger(self) -> LiveState:
+        """The state in which the challenger is the model in place."""
+        challenger = self.challenger_called(None)
+        state = self.followed_by(challenger.model, challenger.scorer, challenger.start)
+        state._threshold.follow(challenger.threshold)
+        state.generation = challenger.generation
+        return state
+
     # ---- snapshots
 
     def forget_aliases(self) -> None:
@@ -540,6 +585,7 @@ class LiveState:
             "threshold": self._threshold.arrays(),
             "review": self.review.arrays(),
             "rules": self.rules.arrays(),
+            "challenger": {} if self.challenger is None else self.challenger.arrays(),
         }
         arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}

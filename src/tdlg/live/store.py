@@ -27,7 +27,7 @@ import threading
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -52,6 +52,7 @@ __all__ = [
     "Snapshot",
     "StateDirectory",
     "StateReader",
+    "request_role",
     "write_arrays",
 ]
 
@@ -422,6 +423,24 @@ class StateDirectory:
         self._write_manifest([self.generation, *self._before], [*self.generations(), generation])
         return generation
 
+    def settle(self, used: Collection[str]) -> None:
+        """Keep of the generations that were never active those that are used.
+
+        A new model that was taken, and of which no record says so, waits again.
+        """
+        kept = [one for one in self.generations() if one.listed or one.name in used]
+        for one in kept:
+            (one.path / MANIFEST).unlink(missing_ok=True)
+        unused = [one for one in self.generations() if one not in kept]
+        for one in unused:
+            if (one.path / MANIFEST).exists() and self.request() is None:
+                shutil.rmtree(self.folder / REQUEST, ignore_errors=True)
+                os.rename(one.path, self.folder / REQUEST)
+        if unused:
+            self._write_manifest([self.generation, *self._before], kept)
+            for one in unused:
+                shutil.rmtree(one.path, ignore_errors=True)
+
     def adopt(self, generation: Generation) -> None:
         """Use a generation from now on, as a record of the log says; the next snapshot is its first and makes it active."""
         self._adopted = generation
@@ -512,19 +531,25 @@ class StateReader:
     def adopt(self, generation: Generation) -> None:
         """Nothing is changed here."""
 
-    def leave_request(self, fingerprint: str, fill: Callable[[Path], object]) -> None:
+    def leave_request(self, fingerprint: str, role: str, fill: Callable[[Path], object]) -> None:
         """Leave a new model for the process that holds the directory; `fill` writes into the given folder."""
         draft, folder = self.folder / f".{REQUEST}{DRAFT}", self.folder / REQUEST
         with _clear_errors(folder, "the new model"):
             shutil.rmtree(draft, ignore_errors=True)
             draft.mkdir()
             fill(draft)
-            (draft / MANIFEST).write_text(json.dumps({"model": fingerprint}))
+            (draft / MANIFEST).write_text(json.dumps({"model": fingerprint, "role": role}))
             for file in draft.iterdir():
                 sync_path(file)
             shutil.rmtree(folder, ignore_errors=True)
             os.rename(draft, folder)
             sync_folder(self.folder)
+
+
+def request_role(folder: Path) -> str:
+    """What a model that was left is for: to be the "model" in place, or a "shadow" of it."""
+    path = folder / MANIFEST
+    return str(_read_json(path).get("role", "model")) if path.exists() else "model"
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
