@@ -13,6 +13,7 @@ from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.live.explore import share
 from tdlg.live.log import LogError
 from tdlg.live.review import ChangeAnswer, Review, new_person, team_statistics
+from tdlg.live.rules import parse_rules
 from tdlg.live.scorer import UnknownEventError
 from tdlg.tables.ids import id_key
 
@@ -37,6 +38,7 @@ class Alert:
     dismissal: Any = None
     assignee: Any = None
     notes: list[Any] = field(default_factory=list)
+    rules: list[Any] = field(default_factory=list)
     columns: Any = field(default=None, repr=False)
 
 
@@ -66,6 +68,8 @@ class FakeLive:
         self._events, self._alerts, self._changes = ById(), ById(), []
         self.sequence, self.review = 0, Review()
         self.disk_is_full = False
+        self.rule_text, self.rival = "", None
+        self.model_file, self.settings = "model.tdlg", SimpleNamespace(alerts_per_day=None)
         self.clock = None
         self.delay = 0.0
         self.batches = []  # the sizes of what was written with one sync
@@ -100,6 +104,7 @@ class FakeLive:
         if score >= self.threshold:
             features = {name: event[name] for name in self._features if name in event}
             alert = Alert(len(self._alerts) + 1, id, event["src"], event["dst"], event["time"], features, score)
+            alert.rules = [{"name": "large", "why": f"amount = {event.get('amount')}"}] if self.rule_text else []
             self._alerts[id] = alert
             self._note("alert", alert)
         return self._said(id, score, late=late)
@@ -109,7 +114,7 @@ class FakeLive:
         return SimpleNamespace(
             id=id, score=score, probabilities=probabilities, predicted=None if score is None else int(score > 0.5),
             late=late, repeated=repeated, alert=id in self._alerts, error=error,
-            label_error=None, differs=False,
+            label_error=None, differs=False, rules=("large",) if self.rule_text and id in self._alerts else (),
         )  # fmt: skip
 
     def _score(self, event):
@@ -183,7 +188,23 @@ class FakeLive:
 
     def act(self, action, by=""):
         self.review.check_action(action)
+        if action["do"] == "rules":
+            parse_rules(action["text"], None, "s")
+            self.rule_text = action["text"]
+        elif action["do"] in ("promote", "drop"):
+            if self.rival is None:
+                raise ParameterError("There is no challenger.", parameter="generation")
+            self.rival = None
         self.review.learn_action({"until": None, **action, "by": by, "at": "2025-06-01T00:00:00Z"})
+
+    def rules(self):
+        found = parse_rules(self.rule_text, None, "s").rules
+        counts = {"alerts": 9, "reviewed": 4, "confirmed": 3}
+        listed = [{"name": r.name, "conditions": [one.text for one in r.conditions], **counts} for r in found]
+        return {"text": self.rule_text, "rules": listed, "incomplete_since": "2025-01-01T00:00:00" if found else None}
+
+    def evidence(self):
+        return self.rival
 
     def team(self):
         return self.review.team(0.0)
@@ -281,5 +302,6 @@ class FakeLive:
         return {
             "ok": reason is None, "reason": reason, "model": "Fake", "n_events": len(self._events), "n_labels": 0,
             "clock": self.clock, "n_pending": 3, "n_nodes": 7, "bytes": {"log": 1000, "snapshots": 234}, "last_sync": None,
-            "n_unseen_categories": 0, "n_differing": 0, "set_aside": [],
+            "n_unseen_categories": 0, "n_differing": 0, "set_aside": [], "generation": "generation-0001",
+            "challenger_failure": None, "refit_failure": None,
         }  # fmt: skip

@@ -7,10 +7,13 @@ import time
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
+from typer.testing import CliRunner
 
 from conftest import fewer_trees
 from live_payments import N_FITTED, N, acts, classifier, event, play
+from serving import serving
 from tdlg import PropagationClassifier, TemporalEdges
+from tdlg.cli import app
 from tdlg.exceptions import ParameterError
 from tdlg.live import log as logs
 from tdlg.live import refit as refits
@@ -382,3 +385,58 @@ def test_a_fit_that_fails_is_told_and_tried_again_later(tmp_path, monkeypatch):
     play_days(20, 31, after_day)
     assert 2 <= len(tried) <= 5
     live.close()
+
+
+# ---- the service and the commands
+
+
+def test_the_service_shows_promotes_and_has_the_card(tmp_path):
+    live = challenged(tmp_path / "live")
+    live.in_steps = False
+    with serving(live, apart=False) as client:
+        rules = '[[rule]]\nname = "any"\nall = ["amount > 0", "count(src, 1d) >= 1"]'
+        assert client.post("/actions", {"do": "rules", "text": rules}).status == 200
+        answers = client.post("/score", [event(row) for row in range(N_FITTED + 300, N)]).json
+        assert {name for one in answers for name in one["rules"]} == {"any"}
+        (first, *_) = client.get("/alerts").json["alerts"]
+        assert first["rules"][0]["why"].endswith("count(src, 1d) = 1")
+        assert first["reason"] == f"rule 'any': {first['rules'][0]['why']}"
+        assert client.get("/rules").json["rules"][0]["alerts"] > 0
+        told = client.get("/challenger").json
+        assert told["challenger"]["n_events"] == N - N_FITTED - 300
+        assert client.post("/actions", {"do": "promote", "generation": "generation-0007"}).status == 422
+        assert client.post("/actions", {"do": "promote", "generation": "generation-0002"}).status == 200
+        assert client.get("/challenger").json == {"challenger": None, "generation": "generation-0002", "failure": None}
+        card = client.get("/card").json
+        assert card["data"]["n_edges"] == len(live.model.edges_)
+        page = client.get("/card.html")
+        assert b"Model card" in page.body
+        assert page.headers["content-type"].startswith("text/html")
+    live.close()
+
+
+def test_the_commands_work_beside_the_process_and_alone(tmp_path):
+    def run(*arguments):
+        result = CliRunner().invoke(app, [*map(str, arguments)])
+        assert result.exit_code == 0, result.output
+        return result.stderr
+
+    live = LiveModel.open(tmp_path / "live", classifier(), threshold=0.3)
+    live.in_steps = True
+    play(live, FIRST)
+    assert "scores beside the one in place" in run("refit", "--state", tmp_path / "live", "--shadow")
+    work(live, lambda: live.health()["challenger"] is not None)
+    (tmp_path / "rules.toml").write_text('[[rule]]\nname = "a"\nall = ["amount > 5"]')
+    assert "1 rule" in run("rules", tmp_path / "rules.toml", "--state", tmp_path / "live")
+    work(live, lambda: live.rules()["rules"])
+    (tmp_path / "rules.toml").write_text('[[rule]]\nname = "a"\nall = ["size > 5"]')
+    wrong = CliRunner().invoke(app, ["rules", str(tmp_path / "rules.toml"), "--state", str(tmp_path / "live")])
+    assert "rules.toml, line 3: 'size > 5': the events have no field 'size'" in wrong.stderr
+    live.close()
+    run("promote", tmp_path / "live")
+    with LiveModel.open(tmp_path / "live") as again:
+        assert again.health()["generation"] == "generation-0002"
+    run("refit", "--state", tmp_path / "live", "--back")
+    with LiveModel.open(tmp_path / "live") as again:
+        assert again.health()["generation"] == "generation-0001"
+        assert again.rules()["rules"][0]["conditions"] == ["amount > 5"]

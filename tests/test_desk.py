@@ -4,11 +4,13 @@ import json
 import re
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 from browser import Browser
 from fake_live import FakeLive
 from serving import serving
+from tdlg.live.challenger import Evidence
 
 HOSTILE = '<script>alert("x")</script>'
 SECRET = "correct-horse-battery"
@@ -625,10 +627,63 @@ def test_two_desks_at_once(team, chromium, tmp_path):
         second.close()
 
 
+def rival():
+    """A challenger that is better."""
+    rng = np.random.default_rng(0)
+    label = rng.random(400) < 0.2
+    old, new = label + 2 * rng.random(400), label + rng.random(400)
+    rows = np.column_stack([np.arange(400) // 10, old, old > 2, new, new > 1.4, label]).astype(float)
+    times = "2025-05-01T00:00:00", "2025-06-10T00:00:00"
+    return Evidence("generation-0002", rows, (400, int((old > 2).sum()), int((new > 1.4).sum())), times, 1.0, True)
+
+
+RULES = '[[rule]]\nname = "large & <b>"\nall = ["amount > 100", "count(src, 1h) >= 2"]'
+
+
+@pytest.mark.needs("chromium")
+def test_rules_and_the_challenger(team):
+    browser, live, lee = team
+    live.rival = rival()
+    browser.run("location.hash = 'model'")
+    browser.wait("document.querySelectorAll('#rivals tbody tr').length === 5")
+    assert not browser.run("document.getElementById('promote').checkVisibility()"), "an analyst only looks"
+    assert "generation-0002 scores beside it since 2025-05-01" in browser.run(
+        "document.getElementById('challenger-line').textContent"
+    )
+    assert browser.run("document.querySelectorAll('#rivals tbody tr')[4].textContent").startswith("Average precision0.")
+    lee.post("/actions", {"do": "rules", "text": RULES})
+    lee.post("/score", event("r", "zed", amount=990), authorization=f"Bearer {SECRET}")
+    browser.run("location.hash = 'figures'; location.hash = 'model'")
+    browser.wait("document.querySelector('#rules tbody th')?.textContent === 'large & <b>'")
+    browser.run("location.hash = 'alerts'")
+    browser.wait(f"{ROWS}.length > 0 && {DETAIL}.querySelector('.rule')")
+    assert browser.run(f"{DETAIL}.querySelector('.rule').textContent") == "Rule large & <b>: amount = 990"
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
+def test_a_lead_promotes_and_changes_rules(desk, client, live):
+    live.rival = rival()
+    browser = desk("#model", order="")
+    browser.wait("document.getElementById('promote').checkVisibility()")
+    area = "document.querySelector('#to-rules textarea')"
+    browser.run(f"{area}.value = 'nonsense'; {area}.form.requestSubmit()")
+    browser.wait("document.querySelector('#done p').textContent.includes('this is not TOML')")
+    assert live.rule_text == ""
+    browser.run(f"{area}.value = {json.dumps(RULES)}; {area}.form.requestSubmit()")
+    browser.wait("document.querySelectorAll('#rules tbody tr').length === 1")
+    assert live.rule_text == RULES
+    browser.run("document.getElementById('promote').click()")
+    browser.wait("!document.getElementById('no-challenger').hidden")
+    assert live.rival is None
+    assert not [one for one in browser.complaints() if "422" not in json.dumps(one)]
+
+
 @pytest.mark.needs("chromium", "axe")
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_no_serious_fault_of_accessibility(desk, client, live, width, scheme):
     live.add("anna")
+    live.rival, live.rule_text = rival(), RULES
     client.post("/score", [*of_ann(3), *alerts(3)])
     client.post("/decisions", [{"id": "p0", "label": 1, "note": "seen"}, {"id": "p1", "note": "waits"}])
     client.post("/actions", {"do": "snooze", "nodes": ["bob"], "note": "abroad"})
@@ -638,6 +693,7 @@ def test_no_serious_fault_of_accessibility(desk, client, live, width, scheme):
         ("#decided", "document.querySelector('#decisions td')"),
         ("#figures", "document.querySelector('#figures [data-tip]')"),
         ("#audit", "document.querySelector('#actions td')"),
+        ("#model", "document.querySelector('#rules td') && document.querySelector('#rivals td.figure')"),
         ("#node=ann", "document.querySelector('#history td')"),
     ):
         browser = desk(place, order="", width=width, scheme=scheme)

@@ -414,6 +414,13 @@ ROLES = """
     POST    /decisions   401   200      200   200      200
     POST    /actions     401   200      200   200      200
     POST    /reasons     401   403      200   200      403
+    POST    /use_rules   401   403      200   200      403
+    POST    /promote     401   403      422   422      403
+    POST    /drop        401   403      422   422      403
+    GET     /rules       401   200      200   200      200
+    GET     /challenger  401   200      200   200      200
+    GET     /card        401   404      404   404      404
+    GET     /card_page   401   404      404   404      404
     GET     /alerts      401   200      200   200      200
     GET     /cases       401   200      200   200      200
     GET     /case        401   200      200   200      200
@@ -438,6 +445,7 @@ BODIES = {
     "/score": event("new"), "/labels": {"id": "a", "label": 1}, "/decisions": {"id": "a", "note": "seen"},
     "/withdrawals": {"id": "nobody"},
     "/actions": {"do": "snooze", "nodes": ["ann"]}, "/reasons": {"do": "reasons", "reasons": ["x"]},
+    "/use_rules": {"do": "rules", "text": ""}, "/promote": {"do": "promote"}, "/drop": {"do": "drop"},
 }  # fmt: skip
 
 
@@ -454,7 +462,8 @@ def ask_as():
             headers |= {"x-user": "carl"} if who == "proxy" else {}
             body = BODIES.get(path)
             path = {
-                "/reasons": "/actions",
+                **dict.fromkeys(("/reasons", "/use_rules", "/promote", "/drop"), "/actions"),
+                "/card_page": "/card.html",
                 "/openapi": "/openapi.json",
                 "/export": "/alerts.csv",
                 "/case_page": "/case.html",

@@ -43,6 +43,7 @@ COMMANDS = {  # the file of each command, and what it is for
     "token": ("team", "Add or revoke reviewers, who sign in at the desk with a token each."),
     "snooze": ("team", "Raise no alerts of the nodes in a file for a while."),
     "rules": ("team", "Raise alerts by rules beside the model."),
+    "promote": ("team", "Let the challenger of a model answer from now on."),
     "audit": ("team", "List what reviewers did."),
     "serve": ("serve", "Score events over HTTP as they happen, with a page for alerts."),
     "info": ("info", "Show how a table is read."),

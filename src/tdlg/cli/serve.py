@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tdlg.cli.group import command
-from tdlg.cli.options import EventFields, LiveOptions, given_options, wrong
+from tdlg.cli.options import EventFields, LiveOptions, given_options, number_or_text, wrong
 from tdlg.cli.output import aligned, is_terminal, note, working
 from tdlg.exceptions import ParameterError
 from tdlg.tables.text import count
@@ -43,7 +43,7 @@ def opened(state: Path, model: Path | None, events: EventFields, options: LiveOp
 
 
 @command(commands, "tdlg refit --state live")
-def refit(*, state: Path, force: bool = False, back: bool = False) -> None:
+def refit(*, state: Path, force: bool = False, shadow: bool = False, back: bool = False) -> None:
     """Learn a new model from all events and labels of a state, and use it unless it is worse.
 
     Both models are compared on the latest labelled events, each scored with what was known when it came. The old model stays
@@ -56,14 +56,17 @@ def refit(*, state: Path, force: bool = False, back: bool = False) -> None:
         Folder of the state. A service that uses it takes the new model over.
     force
         Use the new model even if it is worse, or cannot be compared.
+    shadow
+        Put the new model beside the old one instead: both score what comes, the old one answers, and the desk compares them
+        (`tdlg promote`). Needs a service or stream that uses the state, now or later.
     back
         Go back to the model before the present one.
     """
     from tdlg.live.refit import go_back
     from tdlg.live.refit import refit as fit_again
 
-    if back and force:
-        raise wrong("--force", "it has no meaning with --back. Leave out one of the two.")
+    if back and (force or shadow):
+        raise wrong("--force" if force else "--shadow", "it has no meaning with --back. Leave out one of the two.")
     if not state.is_dir():
         problem = (
             f"{state}: there is no state directory. `tdlg serve`, `tdlg stream` and `tdlg score --state` make one."
@@ -73,7 +76,10 @@ def refit(*, state: Path, force: bool = False, back: bool = False) -> None:
         note(f"back to the model of {go_back(state)}")
         return
     with working("learning"):
-        found = fit_again(state, force=force, callback=note)
+        found = fit_again(state, force=force, shadow=shadow, callback=note)
+    if shadow:
+        note("the new model waits for the process that uses the state, where it scores beside the one in place")
+        return
     if found.old is not None and found.new is not None:
         n_positive = "" if found.n_positive is None else f", {found.n_positive:,} of them positive"
         note(f"compared on {count(found.n_events, 'labelled event')}{n_positive}, {found.start} to {found.stop}")
@@ -116,6 +122,7 @@ def serve(
     trusted_proxy: list[str] | None = None,
     webhook: str | None = None,
     webhook_secret_file: Path | None = None,
+    refit_every: str | None = None,
     options: LiveOptions,
     events: EventFields,
 ) -> None:
@@ -145,6 +152,9 @@ def serve(
         Address to which new and decided alerts are sent; needs --webhook-secret-file.
     webhook_secret_file : FILE
         File with the secret with which requests to --webhook are signed.
+    refit_every : DURATION
+        Fit a challenger to the log whenever this much time of the events has passed, for example 7d, in a child process;
+        it takes over when it is clearly better on what both have scored.
     """
     check_installed("tdlg serve")
     from tdlg.cli.group import heed_termination
@@ -172,6 +182,8 @@ def serve(
         ) as service,
     ):
         try:
+            if refit_every is not None:
+                live.refit_every(number_or_text(refit_every))
             avoid_pauses()
             note(f"desk: {service.url} (Ctrl-C stops)")
             while not service.wait(HOUR):

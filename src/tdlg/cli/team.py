@@ -1,4 +1,4 @@
-"""The commands token, snooze, rules and audit, beside a service: who reviews, what raises alerts, who did what."""
+"""The commands token, snooze, rules, promote and audit, beside a service: who reviews, what raises alerts, who did what."""
 
 from __future__ import annotations
 
@@ -137,6 +137,33 @@ def read_rules(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise ParameterError(f"{file}: the rules must be text in UTF-8.", parameter="file") from None
+
+
+@command(commands, "tdlg promote live")
+def promote(state: Path, *, drop: bool = False) -> None:
+    """Let the challenger, which `tdlg refit --shadow` put beside the model in place, answer from now on.
+
+    The service that uses the state does it within seconds, by one record of its log; without a service, it is done at once.
+    `tdlg refit --back` returns to the model before.
+
+    Parameters
+    ----------
+    state : DIR
+        Folder of the state.
+    drop
+        End the challenger instead.
+    """
+    from contextlib import suppress
+
+    from tdlg.live.model import LiveModel
+    from tdlg.live.review import leave_action
+    from tdlg.live.store import InUseError, read_manifest
+
+    read_manifest(state)
+    leave_action(state, {"do": "drop" if drop else "promote"})
+    note(f"left for the process that uses the state: {'drop' if drop else 'promote'} the challenger")
+    with suppress(InUseError):
+        LiveModel.open(state).close()
 
 
 @command(commands, "tdlg audit live > audit.jsonl")

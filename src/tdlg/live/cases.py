@@ -321,6 +321,10 @@ class Alert:
     rules: list[dict[str, str]] = field(default_factory=list)
     columns: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        if self.rules and self.reason is None:
+            self.reason = "; ".join(f"rule '{one['name']}': {one['why']}" for one in self.rules)
+
 
 def status_of(alert: Alert, oldest: float) -> str:
     """The status of an alert, where no label is accepted for events before `oldest`, in ticks."""

@@ -681,6 +681,11 @@ class LiveModel:
         return self._state.review.people
 
     @property
+    def model_file(self) -> Path:
+        """The file of the model in place."""
+        return self.folder / self._state.generation / MODEL
+
+    @property
     def folder(self) -> Path:
         """The state directory."""
         return self._directory.folder
@@ -878,8 +883,7 @@ class LiveModel:
         if alert is None:
             return ""
         if alert.reason is None:
-            words = [f"rule '{one['name']}': {one['why']}" for one in alert.rules]
-            alert.reason = "; ".join(words) or main_reason(self._explainer.explain(id, 3))
+            alert.reason = main_reason(self._explainer.explain(id, 3))
         return alert.reason
 
     @locked
@@ -891,7 +895,7 @@ class LiveModel:
         if id is None:
             self._explainer.reasons.fitted.prepare()
         question = None if id is None else self._explainer.question(id, top)
-        return str(self.folder / self._state.generation / MODEL), question
+        return str(self.model_file), question
 
     @locked
     def keep_reason(self, id: Any, reason: str) -> None:

@@ -16,10 +16,12 @@ from starlette.responses import Response, StreamingResponse
 
 from tdlg import __version__
 from tdlg.live.cases import MOST_ALERTS
+from tdlg.live.outcome import ALERTS_PER_DAY
 from tdlg.live.review import ChangeAnswer, ConflictError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve import schema
 from tdlg.serve.auth import COOKIE, VISITOR
+from tdlg.serve.card import Cards
 from tdlg.serve.cases import Case, case_with, open_cases, wanted
 from tdlg.serve.export import case_page, table_of
 from tdlg.serve.feed import Feed, changes_since
@@ -44,13 +46,23 @@ MOST_OF_NODE = 400  # interactions of its node
 ATTACHED = 'attachment; filename="{}"'
 
 
+FIELDS = {  # of an action
+    "snooze": ("nodes", "until", "note"),
+    "wake": ("nodes",),
+    "reasons": ("reasons",),
+    "rules": ("text",),
+    "promote": ("generation",),
+    "drop": ("generation",),
+}
+
+
 class Api:
     """The addresses for programs; the desk uses them too. `classes` are the names of probabilities, if there are any."""
 
     def __init__(self, worker: Worker, feed: Feed, limits: Limits, metrics: Metrics, classes: Sequence[str]) -> None:
         self._worker, self._feed = worker, feed
         self._limits, self._metrics = limits, metrics
-        self._classes = classes
+        self._classes, self._cards = classes, Cards()
 
     # ---- events and labels
 
@@ -108,9 +120,9 @@ class Api:
             action = msgspec.convert(body.items[0], schema.Action)
         except msgspec.ValidationError as error:
             raise RefusedError(422, f"This is no action: {error}.") from None
-        if action.do == "reasons" and not visitor.may("lead"):
+        if action.do not in ("snooze", "wake") and not visitor.may("lead"):
             raise RefusedError(403, f"This needs the role 'lead'. You are {visitor.name!r} with {visitor.role!r}.")
-        fields = {"snooze": ("nodes", "until", "note"), "wake": ("nodes",), "reasons": ("reasons",)}[action.do]
+        fields = FIELDS[action.do]
         given = {name: value for name in fields if (value := getattr(action, name)) is not UNSET}
         await self._worker.act({"do": action.do, **given}, visitor.name)
         return answered({"done": True})
@@ -125,6 +137,32 @@ class Api:
         """Who did what, the newest first."""
         limit = query_of(request, schema.AuditQuery).limit
         return answered({"actions": await self._worker.ask(lambda live: live.audit(limit))})
+
+    async def rules(self, request: Request) -> Response:
+        """The rules beside the model."""
+        return answered(await self._worker.ask(lambda live: live.rules()))
+
+    async def challenger(self, request: Request) -> Response:
+        """A second model beside the one in place; the interval is computed beside the scores."""
+        evidence, health = await self._worker.ask(lambda live: (live.evidence(), live.health()))
+        compared = None if evidence is None else await asyncio.to_thread(evidence.compared)
+        failure = health["challenger_failure"] or health["refit_failure"]
+        found = {"challenger": compared, "generation": health["generation"], "failure": failure}
+        return answered(found)
+
+    async def card(self, request: Request) -> Response:
+        """The model card as JSON."""
+        return Response((await self._card())[0], media_type=JSON)
+
+    async def card_page(self, request: Request) -> Response:
+        """The model card as a page."""
+        return Response((await self._card())[1], media_type=schema.HTML)
+
+    async def _card(self) -> tuple[str, str]:
+        model, file, per_day = await self._worker.ask(
+            lambda live: (live.model, str(live.model_file), live.settings.alerts_per_day)
+        )
+        return await self._cards.card(model, file, per_day or ALERTS_PER_DAY)
 
     async def _items(self, request: Request, noun: str) -> Body:
         headers = request.headers
@@ -356,6 +394,7 @@ def _answer(answer: LiveAnswer, classes: Sequence[str]) -> Answer | Refused:
         repeated=answer.repeated,
         probabilities=dict(zip(classes, answer.probabilities, strict=True)) if answer.probabilities else UNSET,
         differs=answer.differs or UNSET,
+        rules=[*answer.rules] or UNSET,
         label_error=UNSET if answer.label_error is None else _problem(answer.label_error),
     )
 

@@ -22,6 +22,7 @@ from tdlg.live.review import ConflictError
 from tdlg.live.scorer import UnknownEventError
 from tdlg.serve.api import Api
 from tdlg.serve.auth import Guard, Tokens
+from tdlg.serve.card import NoCardError
 from tdlg.serve.feed import Feed
 from tdlg.serve.http import Limits, RefusedError, answered
 from tdlg.serve.metrics import Metrics
@@ -161,6 +162,8 @@ async def _failed(request: Request, error: Exception) -> Response:
     status, field, headers = 422, error.parameter, {}
     if isinstance(error, UnknownEventError):
         status, field = 404, "id"
+    elif isinstance(error, NoCardError):
+        status = 404
     elif isinstance(error, ConflictError):
         status = 409
     elif isinstance(error, BusyError):

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import count
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -29,6 +30,25 @@ REQUEST_EVERY = 0.1  # seconds between requests
 HEADERS = {"content-type": "application/json"}
 COLLEAGUE = "lee"  # who reviews too, played by the demo
 LOOK_EVERY = 40  # steps between two cases that the colleague takes
+REFIT_EVERY = "7d"  # of the payments: then a challenger is fitted
+RULES = """# Rules beside the model: an event for which all conditions of one hold is an alert.
+# After a change: tdlg rules rules.toml --state {state}, or the tab Model of the desk.
+
+[lists]
+watched = ["terminal 13", "terminal 77"]
+
+[[rule]]
+name = "very large"
+all = ["amount > 400"]
+
+[[rule]]
+name = "many large ones in a day"
+all = ["count(src, 1d) >= 3", "sum(amount, src, 1d) > 500"]
+
+[[rule]]
+name = "first payment at a watched terminal"
+all = ["dst in watched", "first contact (90d)", "score > 0.01"]
+"""
 
 
 class Due(NamedTuple):
@@ -57,12 +77,18 @@ def run_live_demo(
     say(f"Fitting a model on the payments before {str(FITTED)[:10]} ...")
     model = fit_on_past(payments, random_state)
     with (
-        TemporaryDirectory() as folder,
-        LiveModel.open(folder, model, alerts_per_day=ALERTS_PER_DAY) as live,
+        TemporaryDirectory() as place,
+        LiveModel.open(folder := str(Path(place) / "live"), model, alerts_per_day=ALERTS_PER_DAY) as live,
         Service(live, port=port) as service,
     ):
         say(f"desk: {service.url} (Ctrl-C stops)\n")
         say(f"A day of payments takes {seconds_per_day:g} seconds. Labels come days to weeks after their payment.")
+        (Path(folder).parent / "rules.toml").write_text(RULES.format(state=folder))
+        live.act({"do": "rules", "text": RULES.format(state=folder), "file": "rules.toml"})
+        live.refit_every(REFIT_EVERY)
+        say(
+            f"The state and rules.toml are in {Path(folder).parent}. A challenger is fitted every {REFIT_EVERY}; see Model."
+        )
         tokens = dict(_added(live, name, role) for name, role in (("anna", "analyst"), (COLLEAGUE, "lead")))
         say(
             f"Two people review: {COLLEAGUE}, whom the demo plays, and anna. To be anna, sign in at the desk with the token"

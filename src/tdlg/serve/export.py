@@ -26,11 +26,12 @@ def table_of(alerts: Sequence[Alert]) -> bytes:
     names = list(dict.fromkeys(name for alert in alerts for name in alert.features))
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow([*EXPORTED, *map(_cell, names), "notes"])
+    writer.writerow([*EXPORTED, *map(_cell, names), "notes", "rules"])
     for alert in alerts:
         notes = "; ".join(f"{one['at']} {one['by']}: {one['note']}" for one in alert.notes)
         own = [alert.features.get(name) for name in names]
-        writer.writerow([_cell(value) for value in (*(getattr(alert, name) for name in EXPORTED), *own, notes)])
+        rules = "; ".join(one["name"] for one in alert.rules)
+        writer.writerow([_cell(value) for value in (*(getattr(alert, name) for name in EXPORTED), *own, notes, rules)])
     return file.getvalue().encode(errors="replace")
 
 

@@ -33,7 +33,9 @@ FILES = {
     "parts.css": REPORT,
     "charts.js": REPORT,
     **dict.fromkeys(("index.html", "login.html", "desk.css", "desk.js"), DESK),
-    **dict.fromkeys(("dom.js", "cases.js", "case.js", "lists.js", "figures.js", "node.js", "login.js"), DESK),
+    **dict.fromkeys(
+        ("dom.js", "cases.js", "case.js", "lists.js", "figures.js", "model.js", "node.js", "login.js"), DESK
+    ),
 }
 MEDIA_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
 SVG = "image/svg+xml"

@@ -78,13 +78,18 @@ class Action(Struct):
     """Another action of a reviewer."""
 
     do: Annotated[
-        Literal["snooze", "wake", "reasons"],
-        says("Raise no alerts of nodes for a while, end that, or set the reasons for dismissals (role lead)."),
+        Literal["snooze", "wake", "reasons", "rules", "promote", "drop"],
+        says(
+            "Raise no alerts of nodes for a while, end that; and for the role lead: set the reasons for dismissals or the "
+            "rules, let the challenger answer from now on, or drop it."
+        ),
     ]
     nodes: Annotated[list[Id], says("One node, or the source and the destination of a pair.")] | UnsetType = UNSET
     until: Annotated[Id | None, says("When a snooze ends, on the clock of the events; null: when it is ended.")] = None
     note: Annotated[str | None, says("A note.")] = None
     reasons: Annotated[list[str], says("The reasons.")] | UnsetType = UNSET
+    text: Annotated[str, says("The rules, as TOML; an empty text ends all rules.")] | UnsetType = UNSET
+    generation: Annotated[str, says("The challenger that is meant.")] | UnsetType = UNSET
 
 
 class EventQuery(Struct):
@@ -176,6 +181,7 @@ class Answer(Struct, forbid_unknown_fields=True):
     repeated: Annotated[bool, says("Its id was seen before: this is the answer of then, and it counts once.")]
     probabilities: Annotated[dict[str, float], says("By class.")] | UnsetType = UNSET
     differs: Annotated[bool, says("Whether a repeated event has other contents; left out if not.")] | UnsetType = UNSET
+    rules: Annotated[list[str], says("Names of the rules that hold for it; left out if none.")] | UnsetType = UNSET
     label_error: Problem | UnsetType = UNSET
 
 
@@ -229,6 +235,13 @@ class Note(Struct, forbid_unknown_fields=True):
     note: str
 
 
+class Fired(Struct, forbid_unknown_fields=True):
+    """A rule that held for an alert, and the values for which it did."""
+
+    name: str
+    why: str
+
+
 class Alert(Struct, forbid_unknown_fields=True):
     """An event whose score reached the threshold. Expired: not decided, and too long ago for a label."""
 
@@ -250,6 +263,7 @@ class Alert(Struct, forbid_unknown_fields=True):
     dismissal: Annotated[str | None, says("Why it was dismissed.")]
     assignee: str | None
     notes: list[Note]
+    rules: list[Fired]
 
 
 class Alerts(Struct, forbid_unknown_fields=True):
@@ -368,6 +382,60 @@ class About(Struct, forbid_unknown_fields=True):
     signed_in: bool
 
 
+class Rule(Struct, forbid_unknown_fields=True):
+    """A rule, and how many of the alerts for which it held were reviewed and confirmed."""
+
+    name: str
+    conditions: list[str]
+    alerts: int
+    reviewed: int
+    confirmed: int
+
+
+class Rules(Struct, forbid_unknown_fields=True):
+    """The rules beside the model."""
+
+    text: str
+    rules: list[Rule]
+    incomplete_since: Annotated[Any, says("Since when events are counted, if less than the longest window; else null.")]
+
+
+class Rival(Struct, forbid_unknown_fields=True):
+    """How good one of two models was on what both saw."""
+
+    alerts: int
+    reviewed: int
+    confirmed: int
+    precision: float | None
+    quality: Annotated[float | None, says("Average precision on all labelled events; of a regressor, the error.")]
+
+
+class Comparison(Struct, forbid_unknown_fields=True):
+    """The model in place ('old') beside its challenger ('new')."""
+
+    generation: Annotated[str, says("The name of the challenger.")]
+    since: Any
+    clock: Any
+    n_events: int
+    old: Rival
+    new: Rival
+    n_labelled: int
+    n_positive: int | None
+    n_of_alerts: Annotated[int, says("Labelled events that the model in place had made alerts.")]
+    precision_gain: Annotated[Share | None, says("Difference of precision with its 95 % interval, over days.")]
+    gain: Annotated[Share | None, says("Difference of quality with its 95 % interval, over days.")]
+    verdict: Literal["better", "worse", "no clear difference", "too few labels", "too few other labels"]
+    reason: str
+
+
+class Challenger(Struct, forbid_unknown_fields=True):
+    """The challenger; null without one."""
+
+    challenger: Comparison | None
+    generation: Annotated[str, says("The model in place.")]
+    failure: Annotated[str | None, says("Why one could not go on, or be fitted.")]
+
+
 class Reviewer(Struct, forbid_unknown_fields=True):
     name: str
     role: Literal["analyst", "lead"]
@@ -441,7 +509,12 @@ class Health(Struct):
 # ---- the addresses
 
 
-PATHS = {"openapi": "/openapi.json", "export": "/alerts.csv", "case_page": "/case.html"}  # others are the name
+PATHS = {
+    "openapi": "/openapi.json",
+    "export": "/alerts.csv",
+    "case_page": "/case.html",
+    "card_page": "/card.html",
+}  # others are the name
 
 
 class Address(NamedTuple):
@@ -489,6 +562,7 @@ FEED = (
     f"With 'Accept: {STREAM}', a stream of server-sent events: 'changes' when something happens, 'pulse' with a few figures "
     "every two seconds. Last-Event-ID continues a stream."
 )
+CARD = "A copy of the model is fitted for it, which takes about as long as the fit the first time."
 ADDRESSES = (
     Address(
         "POST", "score", "Score events and learn from them", Answer, body=Event, refusals=BODIES, note=LISTS, role="service",
@@ -505,7 +579,11 @@ ADDRESSES = (
         "POST", "decisions", "Confirm, dismiss, assign alerts, and write notes", Alert, body=Decision,
         refusals=(*BODIES, 404, 409), note=LISTS,
     ),
-    Address("POST", "actions", "Snooze nodes, and set the reasons for dismissals", Done, body=Action, refusals=BODIES),
+    Address("POST", "actions", "Snooze nodes, set reasons and rules, promote a model", Done, body=Action, refusals=BODIES),
+    Address("GET", "rules", "The rules beside the model", Rules),
+    Address("GET", "challenger", "A second model beside the one in place", Challenger),
+    Address("GET", "card", "The model card: data, quality, slices and limits", dict[str, Any], refusals=(404,), note=CARD),
+    Address("GET", "card_page", "The same as a page", str, refusals=(404,), media=HTML, note=CARD),
     Address("GET", "team", "Who reviews, the reasons for dismissals, and what is snoozed", Team),
     Address("GET", "audit", "Who did what", Audit, AuditQuery, refusals=(422,), role="lead"),
     Address("GET", "explain", "The reasons for a score, in words", Explanation, ExplainQuery, refusals=(404, 422)),

@@ -31,7 +31,7 @@ export class CasePart {
       const reasonsOf = new Map(explanations.map((found) => [found.id, found.reasons]));
       if (isSingle) {
         const reasons = reasonsOf.get(one.alerts[0].id) ?? [];
-        why.replaceChildren(make("h4", { text: "Why" }), this.whyList(reasons));
+        why.replaceChildren(make("h4", { text: "Why" }), ...rulesOf(one.alerts[0]), this.whyList(reasons));
         behind.replaceChildren(...this.eventsBehind(reasons, true));
       } else {
         why.replaceChildren(this.alertsOf(one, reasonsOf));
@@ -139,6 +139,7 @@ export class CasePart {
           make("b", { text: scored(alert.score, isProbability) }), " ", linkToNode(alert.src), " → ", linkToNode(alert.dst), " ",
           make("span", { css: "choices" }, small("Confirm", alert, confirm), ...(dismiss === null ? [] : [" ", small("Dismiss", alert, dismiss)]))),
         make("p", { css: "facts-line", text: facts.join(" · ") }),
+        ...rulesOf(alert),
         reasons ? make("details", at ? {} : { open: "" }, make("summary", { text: "Why" }), this.whyList(reasons), ...this.eventsBehind(reasons, false)) : null);
     }));
   }
@@ -189,6 +190,9 @@ export class CasePart {
       make("a", { href: `case?${address}`, download: "case.json", text: "JSON" }), models ? `. Scored by ${models}.` : ".");
   }
 }
+
+// the rules that held for an alert
+const rulesOf = ({ rules = [] }) => rules.map(({ name, why }) => make("p", { css: "rule" }, make("b", { text: `Rule ${named(name)}` }), `: ${why}`));
 
 const byTime = (alerts) => [...alerts].sort((a, b) => (a.time < b.time ? -1 : a.time > b.time ? 1 : 0));
 

@@ -4,6 +4,7 @@ import { Cases } from "./cases.js";
 import { ask, byId, counted, tell, valued } from "./dom.js";
 import { showFigures } from "./figures.js";
 import { listenToForms, showAudit, showDecided, showSnoozed } from "./lists.js";
+import { showModel } from "./model.js";
 import { showNode } from "./node.js";
 
 const about = await ask("about");
@@ -21,6 +22,7 @@ const shownBy = {
   decided: () => showDecided(about, desk.team, (alert) => desk.decide([alert], null)),
   audit: () => showAudit(),
   figures: () => showFigures(),
+  model: () => showModel(desk),
   node: (id) => showNode(about, id),
 };
 

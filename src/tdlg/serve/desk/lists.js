@@ -89,6 +89,9 @@ const WORDS = {
   reasons: ({ reasons }) => `reasons: ${reasons.join(", ")}`,
   snooze: ({ until }) => `snoozed until ${until === null ? "it is ended" : when(until)}`,
   wake: () => "ended the snooze",
+  rules: ({ file }) => `rules${file ? ` of ${file}` : ""}`,
+  promote: ({ generation }) => `promoted ${generation}`,
+  drop: ({ generation }) => `dropped ${generation}`,
 };
 
 export async function showAudit() {
