@@ -278,7 +278,8 @@ class Refits:
             self._child = None
         latest = max(fitted, self._tried, -np.inf if challenger is None else challenger.fitted)
         if self._child is None and not is_waiting and clock - latest >= self._every:
-            self._errors.truncate(0)
+            self._errors.seek(0)
+            self._errors.truncate()
             command = [sys.executable, "-c", CHILD, str(self._folder)]
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._errors

@@ -429,8 +429,8 @@ class StateDirectory:
         A new model that was taken, and of which no record says so, waits again.
         """
         kept = [one for one in self.generations() if one.listed or one.name in used]
-        for one in kept:
-            (one.path / MANIFEST).unlink(missing_ok=True)
+        for marker in filter(Path.exists, (one.path / MANIFEST for one in kept)):
+            marker.unlink()
         unused = [one for one in self.generations() if one not in kept]
         for one in unused:
             if (one.path / MANIFEST).exists() and self.request() is None:
