@@ -31,6 +31,12 @@ def reader_of(client):
     return client.service._app.state.reader
 
 
+def wait_for_reader(client):
+    client.connection.timeout = 300
+    while not reader_of(client).is_ready:
+        time.sleep(0.01)
+
+
 def asked_alone(client, id):
     """The answer over a connection of its own, which waits while a process starts beside much other work."""
     mine = Client(client.service, timeout=300)
@@ -44,7 +50,8 @@ def client(tmp_path_factory):
     with LiveModel.open(tmp_path_factory.mktemp("live") / "live", classifier(), threshold=0.05) as live:
         play(live, acts())
         with serving(live, apart=True) as client:
-            client.live, client.connection.timeout = live, 300
+            client.live = live
+            wait_for_reader(client)
             yield client
 
 
@@ -102,8 +109,9 @@ def test_too_many_questions_are_refused(tmp_path):
         LiveModel.open(tmp_path / "live", detector()) as live,
         serving(live, apart=True, limits=Limits(questions=2)) as client,
     ):
-        client.connection.timeout = 300
         live.submit(events())
+        assert client.get(f"/explain?id={IDS[0]}").status == 200, "before the process is there"
+        wait_for_reader(client)
         want = json.loads(json.dumps(live.explain(IDS[0])))
         assert reasons(client.get(f"/explain?id={IDS[0]}").json) == reasons(want)
         os.kill(reader_of(client)._process.pid, signal.SIGSTOP)

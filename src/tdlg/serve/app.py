@@ -55,22 +55,7 @@ def make_app(
     It can be run by any ASGI server, in one process: the live model is used by one thread from the start of the application
     to its end, and the caller closes it afterwards. `tdlg.serve.service.Service` runs it with uvicorn.
 
-    Parameters
-    ----------
-    live
-        The live model.
-    token
-        What clients must know. By default none is needed; then serve it on a loopback address only.
-    allowed_hosts
-        Names by which the service is reached, besides the address of its socket, such as "desk.example.org".
-    user_header, trusted_proxies
-        A header in which a proxy that has signed a reviewer in gives the name, and the addresses of such proxies.
-    webhook, webhook_secret
-        The address to which new and decided alerts are sent, and the secret with which requests to it are signed.
-    limits
-        How much is accepted at once; `Limits()` by default.
-    apart
-        Whether a process of its own finds reasons, so that scores do not wait for them. True by default; it loads the model.
+    The parameters are those of `Service`, which has the address and the port besides.
     """
     limits = Limits() if limits is None else limits
     tokens = Tokens(token, lambda: live.people)

@@ -31,7 +31,7 @@ class Reader:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self.n_waiting = most, 0
+        self._most, self.n_waiting, self.is_ready = most, 0, False
         self._asked: deque[asyncio.Future[Any]] = deque()
         self._process: asyncio.subprocess.Process | None = None
         self._starting = asyncio.Lock()

@@ -7,7 +7,6 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, islice
@@ -123,7 +122,7 @@ class Worker:
 
     async def explain(self, id: Any, top: int) -> dict[str, Any]:
         """The reasons for a score; see `LiveModel.explain`."""
-        if self.reader is None:
+        if self.reader is None or not self.reader.is_ready:
             return await self.ask(lambda live: live.explain(id, top=top))
         self.reader.check()
         found: dict[str, Any] = await self.reader.answer(await self.ask(lambda live: live.question(id, top)))
@@ -131,7 +130,7 @@ class Worker:
 
     async def reason(self, id: Any) -> str:
         """The main reason for an alert; see `LiveModel.reason`."""
-        if self.reader is None:
+        if self.reader is None or not self.reader.is_ready:
             return await self.ask(lambda live: live.reason(id))
         reason = main_reason(await self.explain(id, 3))
         await self.ask(lambda live: live.keep_reason(id, reason))
@@ -163,9 +162,13 @@ class Worker:
             self._preparing = asyncio.create_task(self._prepare(self.reader))
 
     async def _prepare(self, reader: Reader) -> None:
-        """Let the reader load the model before it is asked, while nobody waits."""
-        with suppress(Exception):  # which the next question tells of
+        """Let the reader load the model. Until then the thread finds the reasons, and for ever if this fails."""
+        try:
             await reader.answer(await self.ask(lambda live: live.question(None)))
+            reader.is_ready = True
+        except Exception as error:
+            if not self._stopping:
+                logger.warning("No process of its own finds reasons, so that scores wait for them: %s", error)
 
     async def stop(self) -> None:
         """Refuse what is new, finish all that waits, and end the thread."""
