@@ -18,10 +18,10 @@ import numpy as np
 from _bench import apart, claim, data_file, main, memory, part, wikielect
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from tdlg import LiveModel, PropagationClassifier, StreamScorer, make_payments
+from tdlg import LiveModel, PropagationClassifier, StreamScorer, TemporalEdges, make_payments
 from tdlg.cli.serve import avoid_pauses
 from tdlg.datasets import load_dataset
-from tdlg.live.model import SNAPSHOT_EVERY
+from tdlg.live.model import SNAPSHOT_BYTES, SNAPSHOT_EVERY
 from tdlg.models.training import boosting_settings
 from tdlg.models.trees import predict_proba
 from tdlg.serve.service import Service
@@ -322,24 +322,28 @@ def while_a_snapshot_is_written(claim, n_events=2_000_000):
 
 @part
 def write(folder: str, n_events: str) -> dict:
-    """Submit events of 200,000 customers in a year; the process dies halfway to the next snapshot, as with kill -9."""
+    """Events of 200,000 customers in a year, and a snapshot; the process dies halfway to the next one, as with kill -9."""
     start, n = perf_counter(), int(n_events)
     payments = make_payments(18_000, random_state=0)
     model = PropagationClassifier(setting="stream", random_state=0)
-    live = LiveModel.open(folder, model.fit(payments.edges, label_time=payments.label_time))
+    live = LiveModel.open(folder, model.fit(payments.edges, label_time=payments.label_time), snapshot_every=10 * n)
     rng, first, batch = np.random.default_rng(0), np.max(payments.edges.time), 10_000
-    for done in range(0, n + SNAPSHOT_EVERY // 2, batch):
+    done = more = 0
+    while done < n + more:
         at = 365 * 86_400 * (done + np.arange(batch)) / n
-        times = (first + at.astype("timedelta64[s]")).astype(str).tolist()
         customers = rng.integers(200_000, size=batch)
         terminals = (7 * customers + rng.integers(10, size=batch)) % 20_000
-        rows = zip(customers.tolist(), terminals.tolist(), times, np.round(rng.lognormal(3, 1, batch), 2), strict=True)
-        live.submit(
-            [
-                {"id": done + k, "src": f"customer {c}", "dst": f"terminal {t}", "time": when, "amount": float(amount)}
-                for k, (c, t, when, amount) in enumerate(rows)
-            ]
+        ends = (
+            np.char.add(f"{kind} ", some.astype(str))
+            for kind, some in (("customer", customers), ("terminal", terminals))
         )
+        amounts = {"amount": np.round(rng.lognormal(3, 1, batch), 2)}
+        edges = TemporalEdges(*ends, first + at.astype("timedelta64[s]"), features=amounts, bipartite=True)
+        live.submit_table(edges, ids=list(range(done, done + batch)))
+        done += batch
+        if done == n:
+            live.snapshot()
+            more = max(SNAPSHOT_EVERY, live.health()["state_bytes"] // SNAPSHOT_BYTES) // 2
     return {"seconds": perf_counter() - start, "memory": memory(peak=True)}
 
 
@@ -357,7 +361,7 @@ def restart(claim, n_events=10_000_000):
         written = apart(write, folder, n_events)
         disk = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file())
         gib = f"{written['memory'] / 2**30:.2f} GiB; {disk / 2**30:.2f} GiB on disk"
-        print(f"  written in {written['seconds']:.0f} s, {gib}; a snapshot every {SNAPSHOT_EVERY:,} events")
+        print(f"  written in {written['seconds']:.0f} s, {gib}")
         again = apart(restarted, folder)
     claim.check("seconds until it is open", again["seconds"], 15, note=f"{again['memory'] / 2**30:.2f} GiB")
     claim.check("events that it knows", again["n_events"], n_events, at_least=True)
