@@ -28,8 +28,14 @@ help:  ## list the targets
 demo: $(VENV)/.core  ## install the package, run the demo, write a report to open
 	@$(VENV)/bin/tdlg demo
 
+# One process more than cores, at most four: some tests wait, for a signal or for a disk, which memory is not where it is large.
+SPREAD := import os, shutil; shm = "/dev/shm"; print(min(4, 1 + (os.cpu_count() or 1)), \
+  shm if os.path.isdir(shm) and shutil.disk_usage(shm).free > 8e9 else "")
+
 test: $(VENV)/.dev  ## run the tests of the package; those of test-heavy skip with a reason
-	@TDLG_LIGHT=1 $(PY) -m pytest tests --ignore tests/paper -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)
+	@set -- $$($(PY) -c '$(SPREAD)'); \
+	TDLG_LIGHT=1 TMPDIR="$${2:-$${TMPDIR:-/tmp}}" $(PY) -m pytest tests --ignore tests/paper -n $$1 --dist worksteal \
+	  -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
 
 test-paper: $(VENV)/.dev  ## run the tests of paper/
 	@TDLG_LIGHT=1 $(PY) -m pytest tests/paper -n auto --maxprocesses 4 --dist worksteal $(PYTEST_ARGS)

@@ -22,7 +22,6 @@ from time import perf_counter, process_time
 import numpy as np
 from numba import jit
 
-import tdlg
 from tdlg import TemporalEdges
 from tdlg.linegraph.events import Layout
 
@@ -32,10 +31,6 @@ from limited import size_of
 NOT_RUN = 77  # exit code of a claim whose data are not at hand
 CLAIMS: dict[str, tuple[str, dict[str, str], Callable[..., None]]] = {}
 PARTS: dict[str, Callable[..., dict]] = {}
-
-for index in (Path(tdlg.__file__).parent / "_kernels" / "__pycache__").glob("*.nbi"):
-    if index.stat().st_mtime < max(source.stat().st_mtime for source in index.parents[1].glob("*.py")):
-        index.unlink()  # numba looks only at the file that defines a kernel, not at those that it calls
 
 
 class Claim:

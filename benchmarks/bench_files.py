@@ -121,30 +121,18 @@ def memory_beside_disk(claim, n_edges=MOST_IN_MEMORY, turns=1):
     with tempfile.TemporaryDirectory(dir=os.environ.get("TDLG_SCRATCH")) as scratch:
         table, output = Path(scratch) / "payments.parquet", Path(scratch) / "out.parquet"
         write_payments(table, n_edges, 0, hubs=10)
-        command = [
-            sys.executable,
-            "-m",
-            "tdlg",
-            "classify",
-            str(table),
-            "--label",
-            "fraud",
-            "-o",
-            str(output),
-            "--quiet",
-        ]
+        command = [sys.executable, "-m", "tdlg", "classify", table, "--label", "fraud", "-o", output, "--quiet"]
         for _ in range(turns):
             for name, asked in zip(found, (["--two-ends"], ["--memory", str(free_bytes() // 2)]), strict=True):
                 start = perf_counter()
-                ended = run_limited([*command, *asked], free_bytes(), work_folder(output))
+                ended = run_limited([*map(str, command), *asked], free_bytes(), work_folder(output))
                 seconds = perf_counter() - start
                 claim.check(f"{name}: exit code", abs(ended.code), 0)
                 found[name].append(ended.cpu_seconds)
-                print(
-                    f"  {n_edges:,} payments {name}: {seconds:.0f} s, {ended.cpu_seconds:.0f} processor seconds,",
-                    end=" ",
+                spent = (
+                    f"{seconds:.0f} s, {ended.cpu_seconds:.0f} processor seconds, {ended.peak_bytes / 2**30:.2f} GiB"
                 )
-                print(f"{ended.peak_bytes / 2**30:.2f} GiB")
+                print(f"  {n_edges:,} payments {name}: {spent}")
                 output.unlink()
     claim.check("memory over disk", median(found["in memory"]) / median(found["on disk"]), 2)
 
@@ -176,16 +164,12 @@ def info_predicts(claim, *sizes):
             write_payments(path, n_edges, 0, hubs=10)
             edges = scan_edges(path, label="fraud", features=features)
             with opened_engine(None) as threads:
-                seen, limits = (
-                    summarise_table(threads, edges, edges.blocks(500_000)),
-                    MemoryLimits.of(threads, 4 * 10**9),
-                )
+                seen = summarise_table(threads, edges, edges.blocks(500_000))
+                limits = MemoryLimits.of(threads, 4 * 10**9)
             needs = needs_of_file(edges, seen, sum(seen.missing), 2, limits)
             found = apart(classified, path, f"{scratch}/out.parquet", 4 * 10**9, *features)
             disk = max(step["disk_bytes"] for step in found["steps"].values())
-            print(
-                f"  {n_edges:,} payments, features: {', '.join(features) or 'none'}; {disk / n_edges:.0f} bytes per edge"
-            )
+            print(f"  {n_edges:,} payments, features: {features}; {disk / n_edges:.0f} bytes per edge")
             for name, said, value in (("memory", needs.memory, found["peak_bytes"]), ("files", needs.disk, disk)):
                 both = f"predicted {said / 1e9:.3g} GB, measured {value / 1e9:.3g} GB"
                 claim.check(f"{name}, either way", max(said / value, value / said), 2, note=both)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
@@ -23,7 +22,6 @@ from tdlg.cli.serve import avoid_pauses
 from tdlg.datasets import load_dataset
 from tdlg.live.model import SNAPSHOT_BYTES, SNAPSHOT_EVERY
 from tdlg.models.training import boosting_settings
-from tdlg.models.trees import predict_proba
 from tdlg.serve.service import Service
 
 BATCH, N_BATCHES, N_SINGLE = 1_000, 40, 2_000
@@ -73,32 +71,19 @@ def seconds(work):
     return process_time() - start
 
 
-def graph_feature_seconds(edges):
-    """Median CPU seconds of a batch of snapml's columns of one window of 30 days, scored by the same kind of trees."""
-    from tdlg_paper.handbook import graph_preprocessor, graph_table
-
-    half, table, preprocessor = len(edges) // 2, graph_table(edges), graph_preprocessor(30 * 86_400)
-    batches = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half - 20_000, half, BATCH)]
-    columns = np.vstack([preprocessor.transform(batch) for batch in batches])
-    trees = boosting().fit(columns, np.asarray(edges.label)[half - 20_000 : half].astype(int))
-    new = [np.ascontiguousarray(table[at : at + BATCH]) for at in range(half, half + N_BATCHES * BATCH, BATCH)]
-    return median(seconds(lambda: predict_proba(trees, preprocessor.transform(batch))) for batch in new)
-
-
 @claim(
     "100,000 events a second are scored and learnt on one core, in batches of 1,000; one in 0.2 ms.",
     OMP_NUM_THREADS="1",
 )
 def as_they_come(claim):
     bars = {("wikielect", False): 100e3, ("wikielect", True): 45e3, ("handbook", False): 60e3, ("handbook", True): 30e3}
-    rates = {}
     for name, edges in networks().items():
         for two_ends in (False, True):
             model, new = fitted(edges, two_ends), edges[len(edges) // 2 :]
             scorer, batches = StreamScorer(model), [new[at : at + BATCH] for at in range(0, N_BATCHES * BATCH, BATCH)]
             few = np.vstack([scorer.score_update(batch).values for batch in batches[:2]])
             assert np.abs(few - model.predict_proba(new[: 2 * BATCH])).max() < 1e-9
-            rate = rates[name, two_ends] = BATCH / median(seconds(lambda: scorer.score_update(b)) for b in batches[2:])
+            rate = BATCH / median(seconds(lambda: scorer.score_update(b)) for b in batches[2:])
             with_or_without = "with" if two_ends else "without"
             n_keys = sum(sums.n for sums in scorer._engine.running._all_sums if sums is not None)
             note = f"{scorer.n_nodes:,} nodes, {scorer.nbytes / n_keys:.0f} bytes per key"
@@ -110,10 +95,6 @@ def as_they_come(claim):
                 print(f"         {name}, milliseconds of a single event with these columns: {one:.2f}")
             else:
                 claim.check(f"{name}, milliseconds of a single event", one, 0.2)
-        if name == "handbook" and find_spec("snapml") is not None:
-            theirs = BATCH / graph_feature_seconds(edges)
-            note = f"{theirs:,.0f} events a second with graph features and the same trees"
-            claim.check("times as many as snapml's", rates[name, False] / theirs, 1.5, at_least=True, note=note)
 
 
 @claim(

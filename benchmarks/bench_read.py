@@ -106,16 +106,15 @@ def buckets_beside_duckdb(claim, n_edges=10_000_000):
         write_payments(table, n_edges, 0, hubs=10)
         write_payments(table.with_name("few.parquet"), 2000, 0)
         for n_keys in (1, 3):
-            turns = [
-                {way: apart(is_sorted_by, way, table, n_keys) for way in ("buckets", "duckdb")} for _ in range(TURNS)
-            ]
+            ways = ("buckets", "duckdb")
+            turns = [{way: apart(is_sorted_by, way, table, n_keys) for way in ways} for _ in range(TURNS)]
             found = {w: {k: median(turn[w][k] for turn in turns) for k in turns[0][w]} for w in turns[0]}
             for way, some in found.items():
                 words = f"{some['cpu_seconds']:.1f} processor seconds ({some['seconds']:.1f} on the wall)"
-                sizes = (
-                    f"{some['peak_bytes'] / 1e9:.2f} GB of memory, {some['disk_bytes'] / n_edges:.0f} bytes per edge"
+                print(f"  {n_edges:,} payments, {n_keys} keys, {way}: {words}")
+                print(
+                    f"    {some['peak_bytes'] / 1e9:.2f} GB of memory, {some['disk_bytes'] / n_edges:.0f} bytes per edge"
                 )
-                print(f"  {n_edges:,} payments, {n_keys} keys, {way}: {words}, {sizes}")
             ours, its = found["buckets"], found["duckdb"]
             claim.check("processor time over DuckDB's", ours["cpu_seconds"] / its["cpu_seconds"], 1)
             claim.check("memory over DuckDB's", ours["peak_bytes"] / its["peak_bytes"], 1)

@@ -21,11 +21,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-KERNELS = Path(__file__).parents[1] / "src" / "tdlg" / "_kernels"
-for index in (KERNELS / "__pycache__").glob("*.nbi"):
-    if index.stat().st_mtime < max(source.stat().st_mtime for source in KERNELS.glob("*.py")):
-        index.unlink(missing_ok=True)  # numba looks only at the file that defines a kernel, not at those that it calls
-
 SLOW_PAGES = (
     "quickstart.md",
     "index.md",

@@ -139,7 +139,13 @@ class TestFiles:
 
     @pytest.mark.parametrize(
         ("name", "setting"),
-        [("payments", "forecast, late labels"), ("blocks", "interpolate"), ("hubs", "stream, late labels")],
+        [
+            ("hubs", "stream, late labels"),
+            *(
+                pytest.param(*case, marks=pytest.mark.needs("time"))
+                for case in [("payments", "forecast, late labels"), ("blocks", "interpolate")]
+            ),
+        ],
     )
     def test_pinned_answers(self, cluster, name, setting, tmp_path):
         found, tasks, _ = by_file(tmp_path, name, setting, engine=cluster.address)

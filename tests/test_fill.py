@@ -385,9 +385,17 @@ def test_what_is_raised_while_the_result_is_written(payments, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out", "file://{}/out"])
-@pytest.mark.parametrize("when", ["making columns", "writing"])
-@pytest.mark.parametrize("address", ["{}", "file://{}"])
+@pytest.mark.parametrize(
+    ("name", "when", "address"),
+    [
+        ("out.parquet", "making columns", "{}"),
+        ("out.parquet", "writing", "file://{}"),
+        ("out.csv", "writing", "{}"),
+        ("out", "making columns", "file://{}"),
+        ("out", "writing", "{}"),
+        ("file://{}/out", "writing", "file://{}"),
+    ],
+)
 def test_an_input_that_changes_meanwhile_is_an_error(payments, tmp_path, name, when, address):
     (home := tmp_path / "result").mkdir()
     table = pl.read_parquet(payments)

@@ -118,7 +118,7 @@ def final(live):
 
 
 @pytest.mark.parametrize(
-    ("n_kills", "n_events"), [(8, 4000), pytest.param(100, 10_000, marks=pytest.mark.needs("time"), id="a hundred")]
+    ("n_kills", "n_events"), [(8, 1800), pytest.param(100, 10_000, marks=pytest.mark.needs("time"), id="a hundred")]
 )
 def test_kills_change_nothing(tmp_path, n_kills, n_events):
     parts = steps(n_events)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -22,78 +21,29 @@ FAR = 50.0  # exp(-50) is negligible compared with 1
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(100)  # for an integral from -1 to 1
 
 
-@dataclass(frozen=True, eq=False)
-class BlockValues:
-    """A matrix `values` with the names of its `rows` and `columns`.
-
-    Examples
-    --------
-    >>> two = BlockValues(("U", "V"), ("U x V, 1",), np.array([[0.25], [0.5]]))
-    >>> float(two["V", "U x V, 1"])
-    0.5
-    """
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    values: Floats
-
-    def __getitem__(self, names: tuple[str, str]) -> np.float64:
-        row, column = names
-        if row not in self.rows or column not in self.columns:
-            raise KeyError(f"{names}: the rows are {', '.join(self.rows)}; the columns are {', '.join(self.columns)}")
-        return self.values[self.rows.index(row), self.columns.index(column)]
-
-    def __repr__(self) -> str:
-        lines = [["", *self.columns]]
-        lines += [[name, *(f"{value:.4g}" for value in row)] for name, row in zip(self.rows, self.values, strict=True)]
-        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join([line[0].ljust(width[0]), *map(str.rjust, line[1:], width[1:])]).rstrip() for line in lines
-        )
-
-
-def expected_line_graph(model: TemporalBlockModel, decay: Decay) -> BlockValues:
-    """Compute the mean of H_ij for two different edges of each pair of kinds: the paper's Proposition 1.
+def expected_line_graph(model: TemporalBlockModel, decay: Decay) -> Floats:
+    """The mean of H_ij for two different edges of each pair of `model.kinds`: the paper's Proposition 1.
 
     It is exact for any number of nodes, and for times that vary. The diagonal of H is not random: it is 2 times k(0).
 
     Examples
     --------
-    A distance in time of 2 and a bandwidth of 1:
-
     >>> from tdlg import Gaussian
-    >>> from tdlg_paper.blocks import TemporalBlockModel
-    >>> expected_line_graph(TemporalBlockModel(time_stds=0), Gaussian(1.0))
-              U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
-    U x U, 1      0.08         0      0.04   0.01083         0  0.005413
-    V x V, 1         0      0.08      0.04         0   0.01083  0.005413
-    U x V, 1      0.04      0.04      0.04  0.005413  0.005413  0.005413
-    U x U, 2   0.01083         0  0.005413      0.08         0      0.04
-    V x V, 2         0   0.01083  0.005413         0      0.08      0.04
-    U x V, 2  0.005413  0.005413  0.005413      0.04      0.04      0.04
+    >>> expected_line_graph(TemporalBlockModel(time_stds=0), Gaussian(1.0))[0].round(4)  # a distance in time of 2
+    array([0.08  , 0.    , 0.04  , 0.0108, 0.    , 0.0054])
     """
     ends = np.where(model.n_pairs[:, None] > 0, _ends(model), math.nan)
     shared = (ends / model.sizes) @ ends.T
-    return BlockValues(model.kinds, model.kinds, np.kron(_gamma(model, decay), shared).astype(np.float64))
+    return np.kron(_gamma(model, decay), shared).astype(np.float64)
 
 
 def expected_node_embeddings(
     model: TemporalBlockModel, decay: Decay, aggregate: Literal["mean", "sum"] = "mean"
-) -> BlockValues:
-    """Compute the mean entry of `node_embeddings(edges, H)`: the paper's Proposition 2.
+) -> Floats:
+    """The mean entry of `node_embeddings(edges, H)`, shape (n_communities, n_kinds): the paper's Proposition 2.
 
     Each entry is for a node and an edge without that node, as in the paper's proof. It is exact for any number of
     nodes, and for times that vary.
-
-    Examples
-    --------
-    >>> from tdlg_paper.blocks import TemporalBlockModel
-    >>> from tdlg import Gaussian
-    >>> model = TemporalBlockModel(time_stds=0)
-    >>> expected_node_embeddings(model, Gaussian(1.0))
-       U x U, 1  V x V, 1  U x V, 1  U x U, 2  V x V, 2  U x V, 2
-    U   0.01863  0.004435   0.01154  0.004509   0.01827    0.0114
-    V  0.004435   0.01863   0.01154   0.01827  0.004509    0.0114
     """
     check_choice("expected_node_embeddings", "aggregate", aggregate, ("mean", "sum"))
     gamma = _gamma(model, decay)
@@ -102,7 +52,7 @@ def expected_node_embeddings(
         [_node_entry(model, community, kind, gamma, weigh) for kind in range(model.counts.size)]
         for community in range(len(model.sizes))
     ]
-    return BlockValues(model.names, model.kinds, np.array(values))
+    return np.array(values)
 
 
 def _node_entry(model: TemporalBlockModel, community: int, kind: int, gamma: Floats, weigh: Any) -> float:

@@ -39,11 +39,8 @@ def make_tsbm(
 
     Parameters
     ----------
-    n_nodes
-        The number of nodes. Their ids are 0, 1, ..., with those of the first community first.
-    degree
-        The mean number of edges of a node in each period: a period has exactly n_nodes * degree / 2 edges, which must be a
-        whole number.
+    n_nodes, degree
+        The number of nodes, whose ids are 0, 1, ..., and the mean number of edges of a node in each period.
     intra
         One entry per period: the share of its edges within a community, spread evenly over all pairs of nodes in the same
         community; the other edges are spread over all pairs in different communities. Or a matrix whose element (a, b),
@@ -53,19 +50,6 @@ def make_tsbm(
         deviation for all periods. With 0, all edges of a period have the same time.
     communities
         The number of communities, whose sizes are as equal as possible, or their sizes, which sum to `n_nodes`.
-    random_state
-        Seed or generator for sampling.
-
-    Returns
-    -------
-    BlockSample
-        The edges, with their kinds (a kind is a block in a period) and the communities of the nodes.
-
-    Notes
-    -----
-    The number of edges of a block in a period is its share of the period's edges, rounded down, plus one for the blocks with
-    the largest remainders until the total is right. The two ends of an edge are distinct, and each pair of distinct nodes
-    of the block is equally likely, so a pair may occur again.
 
     Examples
     --------
@@ -190,24 +174,13 @@ class TemporalBlockModel:
 
 @dataclass(frozen=True, eq=False)
 class BlockSample:
-    """Edges sampled from a `TemporalBlockModel`, sorted by kind, with their kinds and communities.
+    """Edges sampled from a `TemporalBlockModel`, sorted by kind, with their kinds and communities."""
 
-    Attributes
-    ----------
-    edges
-        The edges; the label of each is the name of its kind, such as "U x V, 1".
-    community
-        Community of each node as a position in `model.names`, in the order of `edges.node_ids`. Nodes without an edge are
-        left out.
-    kind
-        Kind of each edge as a position in `model.kinds`.
-    model
-        The model that the edges were sampled from.
-    """
-
-    edges: TemporalEdges
-    community: NDArray[np.int64]
-    kind: NDArray[np.int64]
+    edges: TemporalEdges  # the label of each is the name of its kind, such as "U x V, 1"
+    community: NDArray[
+        np.int64
+    ]  # of each node with an edge, as a position in `model.names`, in the order of `node_ids`
+    kind: NDArray[np.int64]  # of each edge, as a position in `model.kinds`
     model: TemporalBlockModel
 
     @property

@@ -261,13 +261,13 @@ def graph_preprocessor(seconds: int) -> Any:
 
 
 def on_columns(
-    days: int | None, learner: Callable[[Floats, NDArray[Any]], Any], *makers: Columns
+    days: int | None, learner: Callable[[Floats, NDArray[Any]], Any], make: Columns
 ) -> Callable[[Week], tuple[Floats, float]]:
     """Columns of the last days before the delay, under a learner."""
 
     def score(week: Week) -> tuple[Floats, float]:
         clock = process_time()
-        columns = np.hstack([make(week.edges) for make in makers])
+        columns = make(week.edges)
         seconds = process_time() - clock
         rows = week.known(days)
         model = learner(columns[rows], np.asarray(week.edges.label)[rows].astype(int))
@@ -323,9 +323,6 @@ METHODS = {
     "the book's columns, LightGBM, 30 days": Method(on_columns(30, lightgbm, book_columns), BOTH, "lightgbm"),
     "snapml's graph features, our boosting, 30 days": Method(
         on_columns(30, our_boosting, graph_columns), "none", "snapml"
-    ),
-    "snapml's graph features and the book's columns, our boosting, 30 days": Method(
-        on_columns(30, our_boosting, graph_columns, book_columns), "none", "snapml"
     ),
     OURS: Method(
         stream,

@@ -227,7 +227,7 @@ def _varied(results: Results, name: str, values: Sequence[str], trials: int = AB
     """AUC by data set and by the value that a recipe varies; the best in bold."""
     found = results.ablation(name)
     rows = []
-    for dataset in ABLATED:
+    for dataset in dict.fromkeys(run.dataset for run in RECIPES[name].runs("paper")):
         here = [found[dataset].get(value) for value in values]
         top = max((estimate.mean for estimate in here if estimate is not None), default=math.nan)
         cells = [_points(estimate, trials) or NOT_RUN for estimate in here]

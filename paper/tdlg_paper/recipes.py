@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -146,13 +146,16 @@ def _runtimes(protocol: Protocol) -> list[Run]:
     return [Run(key, "edge", name, RUNTIME_TRIALS) for name in DATASETS for key in quick]
 
 
-def _varied(variants: Variants, method: str = "tdlg", trials: int = ABLATION_TRIALS) -> Callable[[Protocol], list[Run]]:
+def _varied(
+    variants: Variants, method: str = "tdlg", trials: int = ABLATION_TRIALS, datasets: Sequence[str] = ABLATED
+) -> Callable[[Protocol], list[Run]]:
     """Edge classification of a method with each of these settings."""
     return lambda protocol: [
-        Run(method, "edge", name, trials, settings, value) for name in ABLATED for value, settings in variants.items()
+        Run(method, "edge", name, trials, settings, value) for name in datasets for value, settings in variants.items()
     ]
 
 
+_walks = _varied(WALKS, "ctdne", WALK_TRIALS, ABLATED[:3])
 _BY_BANDWIDTH = {f"{value:g}": {"decay": Gaussian(relative=value)} for value in BANDWIDTHS}
 _BY_NORMALISATION = {name: {"normalization": None if name == "none" else name} for name in NORMALISATIONS}
 _BY_DECAY: Variants = {"Gaussian": {"decay": Gaussian(relative=0.1)}, "Laplace": {"decay": Laplace(relative=0.1)}}
@@ -169,7 +172,7 @@ _ALL = (
     Recipe("edge-classification-figure", "Figure of edge classification", needs=_TABLES[:1]),
     Recipe("means", "Figure of means over data sets", needs=_TABLES),
     Recipe("runtime", "Figure of runtimes", _runtimes),
-    Recipe("ctdne", "Table of CTDNE with walks that are sampled in other ways", _varied(WALKS, "ctdne", WALK_TRIALS)),
+    Recipe("ctdne", "Table of CTDNE with walks that are sampled in other ways", _walks),
     Recipe("link-prediction-figure", "Figure of link prediction, both settings", needs=_TABLES[1:]),
     Recipe("bandwidth", "Figure of the bandwidth's influence", _varied(_BY_BANDWIDTH)),
     Recipe("normalisation", "Figure of the normalisation's influence", _varied(_BY_NORMALISATION)),

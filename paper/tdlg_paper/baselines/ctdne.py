@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from tdlg.checks import as_generator, check_choice
 from tdlg.exceptions import TdlgWarning
 from tdlg_paper.baselines.snapshots import Snapshots
-from tdlg_paper.baselines.temporal_walks import EXPONENTIAL, LINEAR, UNIFORM, temporal_walks
+from tdlg_paper.baselines.temporal_walks import temporal_walks
 from tdlg_paper.baselines.vectors import Callback, NodeVectorMethod
 
-Bias = Literal["uniform", "linear", "exponential"]
-Positions = NDArray[np.int64]
+Bias = Literal["uniform", "exponential"]
 
-BIASES = {"uniform": UNIFORM, "linear": LINEAR, "exponential": EXPONENTIAL}
 LEAST_WITH_VECTOR = 0.1  # share of nodes with a vector, below which there is a warning
 LEARNING_RATES = 0.025, 0.0001  # at the start and at the end, those of word2vec
 
@@ -48,9 +46,9 @@ class CTDNE(NodeVectorMethod):
         The largest distance on a walk between two nodes that are learnt from.
     min_length
         The smallest number of nodes of a walk that is used. 10 by default, the window, as in the original.
-    start_bias, walk_bias
-        How the first edge and each next edge are sampled: "uniform" (default), "linear" in the order of time, or
-        "exponential" in the time in standard deviations of all times. Late first edges and soon next edges are preferred.
+    walk_bias
+        How each next edge is sampled: "uniform" (default), or "exponential" in the time in standard deviations of all times,
+        which prefers soon ones. The first edge is sampled uniformly.
     directed
         Whether walks follow edges from src to dst only. True by default.
     epochs
@@ -74,7 +72,6 @@ class CTDNE(NodeVectorMethod):
     walk_length: int = 80
     window: int = 10
     min_length: int = 10
-    start_bias: Bias = "uniform"
     walk_bias: Bias = "uniform"
     directed: bool = True
     epochs: int = 1
@@ -113,20 +110,11 @@ class CTDNE(NodeVectorMethod):
         src, dst, time = src[order], dst[order], time[order]
         scale = float(time.std()) or 1.0
         indptr = np.append(0, np.cumsum(np.bincount(src, minlength=snapshots.n_nodes)))
-        chosen = self._first_edges(time, scale, self.n_walks * snapshots.n_nodes, rng)
+        chosen = rng.integers(len(time), size=self.n_walks * snapshots.n_nodes)
         walks = np.empty((len(chosen), self.walk_length), np.int32)
         starts = src[chosen], dst[chosen], time[chosen]
-        temporal_walks(indptr, dst, time, starts, BIASES[self.walk_bias], scale, rng, walks)
+        temporal_walks(indptr, dst, time, starts, self.walk_bias == "exponential", scale, rng, walks)
         return walks
-
-    def _first_edges(self, time: NDArray[np.float64], scale: float, count: int, rng: np.random.Generator) -> Positions:
-        if self.start_bias == "uniform":
-            return rng.integers(len(time), size=count)
-        if self.start_bias == "linear":
-            weight = np.argsort(np.argsort(time, kind="stable"), kind="stable") + 1.0
-        else:
-            weight = np.exp((time - time.max()) / scale)
-        return rng.choice(len(time), count, p=weight / weight.sum())
 
     def _skip_gram(
         self, sentences: list[list[int]], n_nodes: int, rng: np.random.Generator, callback: Callback
@@ -157,8 +145,7 @@ class CTDNE(NodeVectorMethod):
 
     def _check(self) -> None:
         super()._check()
-        check_choice("CTDNE", "start_bias", self.start_bias, BIASES)
-        check_choice("CTDNE", "walk_bias", self.walk_bias, BIASES)
+        check_choice("CTDNE", "walk_bias", self.walk_bias, ("uniform", "exponential"))
 
 
 def load_word2vec() -> Any:

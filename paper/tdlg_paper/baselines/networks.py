@@ -178,25 +178,13 @@ def walk_loss(vectors: Tensor, graph: ActiveGraph, rng: Rng) -> Tensor:
 # ---- networks that run over the snapshots
 
 
-class Recurrent(nn.Module):
-    """A network with a state, which it carries from one snapshot to the next."""
-
-    def start(self) -> State:
-        """The state before the first snapshot."""
-        raise NotImplementedError
-
-    def loss(self, graph: ActiveGraph, state: State, rng: Rng) -> tuple[Tensor, State]:
-        """The loss of a snapshot with at least one edge, and the state after it."""
-        raise NotImplementedError
-
-    def vectors(self, graph: ActiveGraph, state: State) -> tuple[Tensor, State]:
-        """The vectors of all nodes in a snapshot with at least one edge, shape (n_nodes, n_components), and the state."""
-        raise NotImplementedError
+# Each carries a state from one snapshot to the next: `start()` gives the first one, `loss(graph, state, rng)` and
+# `vectors(graph, state)` what a snapshot with at least one edge has, and the state after it.
 
 
 def _learn_recurrent(method: RecurrentMethod, snapshots: Snapshots, rng: Rng, callback: Callback) -> Vectors:
     graphs, n_nodes = active_graphs(snapshots), snapshots.n_nodes
-    network: Recurrent
+    network: Any
     if isinstance(method, EvolveGCN):
         noise = rng.normal(scale=method.noise, size=(n_nodes, INPUT_COLUMNS)).astype(np.float32)
         network = EvolvingNetwork(torch.from_numpy(noise), method.n_components, method.variant)
@@ -217,7 +205,7 @@ def _learn_recurrent(method: RecurrentMethod, snapshots: Snapshots, rng: Rng, ca
     return np.stack(found)
 
 
-def _window_losses(network: Recurrent, graphs: list[ActiveGraph], window: int, rng: Rng) -> Iterator[Tensor]:
+def _window_losses(network: Any, graphs: list[ActiveGraph], window: int, rng: Rng) -> Iterator[Tensor]:
     """The mean loss of each window."""
     filled = [graph for graph in graphs if len(graph.nodes)]
     state = network.start()
@@ -230,7 +218,7 @@ def _window_losses(network: Recurrent, graphs: list[ActiveGraph], window: int, r
         state = tuple(tensor.detach() for tensor in state)
 
 
-class ConvolvedUnits(Recurrent):
+class ConvolvedUnits(nn.Module):
     """GCRN: convolutions, then recurrent units; the state is that of the unit of each node."""
 
     def __init__(self, n_nodes: int, hidden: int, n_components: int) -> None:
@@ -259,7 +247,7 @@ class ConvolvedUnits(Recurrent):
         return (state[0].index_copy(0, graph.index, self.unit(x, state[0][graph.index])),)
 
 
-class VariationalNetwork(Recurrent):
+class VariationalNetwork(nn.Module):
     """VGRNN: encoder, prior and recurrent unit; the state is that of the unit of each node, and its latest vector."""
 
     def __init__(self, n_nodes: int, hidden: int, n_components: int) -> None:
@@ -335,7 +323,7 @@ def link_loss(z: Tensor, graph: ActiveGraph, n_pairs: int, rng: Rng) -> Tensor:
     )
 
 
-class EvolvingNetwork(Recurrent):
+class EvolvingNetwork(nn.Module):
     """EvolveGCN: two evolving layers; the state is the weights of each."""
 
     def __init__(self, noise: Tensor, n_components: int, variant: str) -> None:

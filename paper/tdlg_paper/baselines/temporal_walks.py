@@ -4,8 +4,6 @@ import math
 
 from tdlg._kernels.compiled import compiled
 
-UNIFORM, LINEAR, EXPONENTIAL = 0, 1, 2  # how the next edge is sampled among those that are possible
-
 
 @compiled
 def first_from(time, low, high, since):
@@ -20,14 +18,10 @@ def first_from(time, low, high, since):
 
 
 @compiled
-def sampled_edge(time, low, high, bias, scale, rng):
-    """One of the edges low <= edge < high, sorted by time; sooner ones are more likely, unless the bias is uniform."""
-    count = high - low
-    if bias == UNIFORM:
-        return low + int(rng.random() * count)
-    if bias == LINEAR:  # weights count, count - 1, ..., 1
-        below = math.floor(rng.random() * (count * (count + 1) // 2))
-        return high - 1 - int((math.sqrt(8.0 * below + 1.0) - 1.0) / 2.0)
+def sampled_edge(time, low, high, is_biased, scale, rng):
+    """One of the edges low <= edge < high, sorted by time; with the bias, sooner ones are more likely."""
+    if not is_biased:
+        return low + int(rng.random() * (high - low))
     total = 0.0
     for edge in range(low, high):
         total += math.exp((time[low] - time[edge]) / scale)
@@ -40,7 +34,7 @@ def sampled_edge(time, low, high, bias, scale, rng):
 
 
 @compiled
-def temporal_walks(indptr, neighbour, time, starts, bias, scale, rng, walks):  # out: walks
+def temporal_walks(indptr, neighbour, time, starts, is_biased, scale, rng, walks):  # out: walks
     """Walks whose edges are in the order of time; equal times may follow each other.
 
     The edges of node v are indptr[v] <= edge < indptr[v + 1], sorted by time. `starts` has the source, the destination and
@@ -56,6 +50,6 @@ def temporal_walks(indptr, neighbour, time, starts, bias, scale, rng, walks):  #
             low = first_from(time, indptr[node], high, now)
             if low == high:
                 break
-            edge = sampled_edge(time, low, high, bias, scale, rng)
+            edge = sampled_edge(time, low, high, is_biased, scale, rng)
             node, now = neighbour[edge], time[edge]
             walks[walk, step] = node
