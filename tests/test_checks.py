@@ -99,7 +99,7 @@ def test_label_rates_take_a_generator():
     edges = TemporalEdges(["a", "b"] * 20, ["x", "y"] * 20, range(40), label=[0, 1] * 20)
     scores = []
     for _ in range(2):
-        method = LabelRates("boosting", random_state=np.random.default_rng(0))
+        method = LabelRates(random_state=np.random.default_rng(0))
         method.fit(edges)
         scores.append(method.decision_function(edges))
     np.testing.assert_array_equal(*scores)

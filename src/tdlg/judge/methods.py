@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from tdlg.checks import as_generator, check_choice
 from tdlg.edges import TemporalEdges
-from tdlg.embed.eigenvectors import EdgeEmbedding, Scaling
+from tdlg.embed.eigenvectors import EdgeEmbedding
 from tdlg.exceptions import ParameterError
 from tdlg.judge.references import EdgeBank, LabelRates, Windows
 from tdlg.judge.run import scores_of
@@ -68,7 +68,7 @@ class TDLGDense(BaseEstimator):
 
     Parameters
     ----------
-    n_components, scaling, random_state
+    n_components, random_state
         The same as for `EdgeEmbedding`.
     decay, class_weight, protocol
         The same as for `TDLG`.
@@ -81,14 +81,12 @@ class TDLGDense(BaseEstimator):
         n_components: int = 128,
         *,
         decay: Decay | None = None,
-        scaling: Scaling | None = None,
         class_weight: Literal["balanced"] | None = "balanced",
         protocol: Protocol = "paper",
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
         self.decay = decay
-        self.scaling = scaling
         self.class_weight = class_weight
         self.protocol = protocol
         self.random_state = random_state
@@ -96,7 +94,7 @@ class TDLGDense(BaseEstimator):
     def embed(self, edges: TemporalEdges) -> None:
         """Compute the eigenvectors."""
         decay = _usual_decay(self) if self.decay is None else self.decay
-        model = EdgeEmbedding(self.n_components, decay=decay, scaling=self.scaling, random_state=self.random_state)
+        model = EdgeEmbedding(self.n_components, decay=decay, random_state=self.random_state)
         self.embedding_ = model.fit(edges)
 
     def fit(self, edges: TemporalEdges) -> Self:
@@ -186,8 +184,8 @@ def make_method(name: str, **settings: Any) -> Any:
 
     Examples
     --------
-    >>> make_method("label-rates", classifier="logistic")
-    LabelRates(classifier='logistic')
+    >>> make_method("label-rates", stream=True)
+    LabelRates(stream=True)
     """
     if name in COMPARED and name not in METHODS:
         raise ParameterError(

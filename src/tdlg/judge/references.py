@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from threadpoolctl import threadpool_limits
 
-from tdlg.checks import as_generator, as_seed, check_choice, is_number
+from tdlg.checks import as_generator, as_seed
 from tdlg.clock import rounded_up, ticks_per_second
 from tdlg.edges import TemporalEdges
-from tdlg.exceptions import EdgesError, ParameterError
+from tdlg.exceptions import EdgesError
 from tdlg.judge.run import scores_of
 from tdlg.judge.trials import DAY
 from tdlg.linegraph.events import own_columns
@@ -40,10 +40,6 @@ class LabelRates(BaseEstimator):
 
     Parameters
     ----------
-    classifier
-        "boosting" for boosted trees, or "logistic" for logistic regression.
-    smoothing
-        The number of pseudo-edges with the average rate that are added to each node.
     stream
         Whether rates use labels known strictly earlier only, including labels of the edges to score.
     random_state
@@ -51,30 +47,23 @@ class LabelRates(BaseEstimator):
 
     Examples
     --------
-    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 5, ["x", "x", "y", "y"] * 5, range(20), label=[0, 0, 1, 1] * 5)
-    >>> method = LabelRates("logistic", random_state=0).fit(edges)
-    >>> method.decision_function(TemporalEdges(["a", "d"], ["x", "y"], [20, 20])) > 0
+    >>> edges = TemporalEdges(["a", "b", "c", "d"] * 25, ["x", "x", "y", "y"] * 25, range(100), label=[0, 0, 1, 1] * 25)
+    >>> method = LabelRates(random_state=0).fit(edges)
+    >>> method.decision_function(TemporalEdges(["a", "d"], ["x", "y"], [100, 100])) > 0
     array([False,  True])
     """
 
     name = "label rates"
 
-    def __init__(
-        self,
-        classifier: Literal["boosting", "logistic"] = "boosting",
-        *,
-        smoothing: float = 1.0,
-        stream: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.classifier = classifier
-        self.smoothing = smoothing
+    def __init__(self, *, stream: bool = False, random_state: Any = None) -> None:
         self.stream = stream
         self.random_state = random_state
 
     def fit(self, edges: TemporalEdges) -> Self:
         """Count the labels by node, and learn from the rates of the labelled edges."""
-        classifier = self._classifier()
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        trees = HistGradientBoostingClassifier(random_state=as_seed(self.random_state))
         self.edges_ = edges[edges.labelled]
         if self.edges_.label is None or not len(self.edges_):
             raise EdgesError("The edges have no labels to compute rates from. Pass the labels of some edges.")
@@ -82,7 +71,7 @@ class LabelRates(BaseEstimator):
         if len(classes) < 2:
             raise EdgesError(f"The known labels have only 1 class, {classes[0]!s}: label rates need at least two.")
         if self.stream:
-            self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True, smoothing=self.smoothing)
+            self.features_ = PropagationFeatures(MATCHES, scales=[FOREVER], past_only=True)
             columns = self._past(self.features_.fit(self.edges_).edges_)
         else:
             targets = (code[:, None] == np.arange(len(classes))[len(classes) == 2 :]).astype(np.float64)
@@ -91,7 +80,7 @@ class LabelRates(BaseEstimator):
             self.sums_ = [self._by_node(end, targets) for end in (self.edges_.src_code, self.edges_.dst_code)]
             columns = self.columns(self.edges_)
         with threadpool_limits(fitting_threads(columns.size)):
-            self.classifier_ = classifier.fit(columns, code)
+            self.classifier_ = trees.fit(columns, code)
         return self
 
     def decision_function(self, edges: TemporalEdges) -> NDArray[np.float64]:
@@ -116,7 +105,7 @@ class LabelRates(BaseEstimator):
         for node in self.edges_.codes_of(edges):
             for by_fold in self.sums_:
                 sums = by_fold[-1, node] - np.where(fold[:, None] < FOLDS, by_fold[fold, node], 0.0)
-                rates.append((sums[:, 1:] + self.smoothing * self.prior_) / (sums[:, :1] + self.smoothing))
+                rates.append((sums[:, 1:] + self.prior_) / (sums[:, :1] + 1.0))
                 counts.append(np.log1p(sums[:, :1]))
         return np.hstack(rates + counts)
 
@@ -127,18 +116,6 @@ class LabelRates(BaseEstimator):
         np.add.at(sums, (self.fold_, node), values)
         sums[-1] = sums[:-1].sum(axis=0)
         return sums
-
-    def _classifier(self) -> Any:
-        check_choice("LabelRates", "classifier", self.classifier, ("boosting", "logistic"))
-        if self.classifier == "boosting":
-            from sklearn.ensemble import HistGradientBoostingClassifier
-
-            return HistGradientBoostingClassifier(random_state=as_seed(self.random_state))
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
-        return make_pipeline(StandardScaler(), LogisticRegression(class_weight="balanced", max_iter=1000))
 
 
 class Windows(BaseEstimator):
@@ -294,11 +271,6 @@ class _Events:
 class EdgeBank(BaseEstimator):
     """Predict an edge between a pair of nodes if the pair was seen before.
 
-    Parameters
-    ----------
-    window
-        The share of the training time span, at its end, whose pairs are remembered. By default the whole time span.
-
     Examples
     --------
     >>> edges = TemporalEdges(["a", "b", "c"], ["x", "y", "x"], [0, 1, 2], label=[1, 1, 0])  # 0: did not happen
@@ -309,25 +281,14 @@ class EdgeBank(BaseEstimator):
 
     name = "EdgeBank"
 
-    def __init__(self, window: float | None = None) -> None:
-        self.window = window
-
     def fit(self, edges: TemporalEdges) -> Self:
         """Store the pairs of the edges with the higher label."""
-        if self.window is not None and not (is_number(self.window) and 0 < self.window <= 1):
-            raise ParameterError(
-                f"The 'window' parameter of EdgeBank must be None, or above 0 and at most 1. Got {self.window!r} instead.",
-                parameter="window",
-            )
         if edges.label is None or not edges.labelled.any():
             raise EdgesError(
                 "The edges have no labels. EdgeBank needs labels: 1 for edges that happened, 0 for others."
             )
         seen = edges[edges.labelled]
         seen = seen[np.asarray(seen.label == np.max(np.asarray(seen.label)))]
-        if self.window is not None:
-            last, span = seen.ticks.max(), float(np.ptp(edges.ticks))
-            seen = seen[seen.ticks >= last - self.window * span]
         self.seen_ = EdgeIndex(seen)
         return self
 
