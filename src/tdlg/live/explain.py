@@ -156,7 +156,7 @@ def answer_questions() -> None:
     answers, file, reasons = os.fdopen(os.dup(1), "wb"), None, None
     os.dup2(2, 1)  # what is printed is no answer
     if hasattr(os, "nice"):
-        os.nice(10)  # scores go first
+        os.nice(19)  # scores go first
     while head := sys.stdin.buffer.read(8):
         wanted, question = pickle.loads(sys.stdin.buffer.read(int.from_bytes(head, "big")))
         answer: Any
