@@ -332,25 +332,14 @@ class Scored:
     """Edges that a model has scored, with all that it computed for them.
 
     `explain`, `node_scores` and the report take it in place of the edges, so that nothing is computed twice.
-
-    Attributes
-    ----------
-    edges
-        The edges, with ids as the model has them.
-    values
-        The probabilities of the classes, (n_edges, n_classes); the predicted numbers of a regressor, (n_edges,).
-    query, columns
-        What is known when the whole is scored, and the columns of these edges, for a propagation model; else None.
-    whole, at
-        All edges that were scored together, and the positions of these edges among them; None if these are all.
     """
 
-    edges: TemporalEdges
-    values: NDArray[np.float64]
-    query: Any = None
-    columns: Any = None
-    whole: TemporalEdges | None = None
-    at: NDArray[np.int64] | None = None
+    edges: TemporalEdges  # with ids as the model has them
+    values: NDArray[np.float64]  # probabilities, (n_edges, n_classes), or the numbers of a regressor, (n_edges,)
+    query: Any = None  # of a propagation model: what is known when the whole is scored
+    columns: Any = None  # and the columns of these edges
+    whole: TemporalEdges | None = None  # all edges that were scored together; None if these are all
+    at: NDArray[np.int64] | None = None  # the positions of these edges among them
 
     def some(self, which: NDArray[np.int64]) -> Scored:
         """Some of the edges, by position."""
@@ -368,15 +357,7 @@ class Explainable(ABC):
 
     @abstractmethod
     def scored(self, X: Any, *, label_time: Any = None) -> Scored:
-        """Score edges, and keep what was computed for them.
-
-        Parameters
-        ----------
-        X
-            The edges to score, fitted or new.
-        label_time
-            When the labels of the edges become known, for a propagation model under setting="stream".
-        """
+        """Score edges, and keep what was computed for them; see `PropagationClassifier.scored`."""
 
     def report(self, edges: Any = None, **options: Any) -> Any:
         """Make the report on this model, which a notebook shows inline; `tdlg.report.write_report` writes it to a file.
@@ -402,29 +383,7 @@ class Explainable(ABC):
     def explain(
         self, X: Any, top: int = 3, *, rows: Any = None, positive: Any = None, label_time: Any = None
     ) -> pl.DataFrame:
-        """The reasons that moved each prediction most, one row per reason.
-
-        Parameters
-        ----------
-        X
-            The edges to explain, fitted or new; or what `scored` returned for them.
-        top
-            How many reasons to give per edge, those of the largest effect first; 3 by default.
-        rows
-            Positions in X of the edges to explain; by default all edges.
-        positive
-            The class to explain, for a classifier. By default, with two classes the positive class (see
-            `tdlg.explain.positive.positive_class`), and with more classes the class predicted for each edge.
-        label_time
-            When the labels of the edges become known, for a propagation model under setting="stream".
-
-        Returns
-        -------
-        polars.DataFrame
-            Columns edge (the position in X), src, dst, time, class (the class explained; not for a regressor), score,
-            rank, what, effect (on the score), reason (a sentence) and neighbours (positions of the interactions behind
-            the reason among the fitted edges).
-        """
+        """The reasons that moved each prediction most, one row per reason; see `tdlg.explain.explain_propagation`."""
 
     @abstractmethod
     def _node_reasons(

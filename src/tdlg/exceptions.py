@@ -45,14 +45,7 @@ class TdlgError(_Message, ValueError):
     parameter
         Name of the invalid parameter. None by default: the error is not about one parameter.
 
-    Attributes
-    ----------
-    problem
-        What is wrong.
-    hint
-        What to do.
-    parameter
-        Name of the invalid parameter, or None.
+    The attributes `problem`, `hint` (all hints in one text) and `parameter` have the same.
 
     Examples
     --------

@@ -41,13 +41,7 @@ class EdgeFeatures(EdgesEstimator, ClassNamePrefixFeaturesOutMixin, TransformerM
         return fitted_graph(self, self.edges_)
 
     def transform(self, X: Any) -> Floats:
-        """Compute the columns of edges.
-
-        Parameters
-        ----------
-        X
-            The edges, fitted or new.
-        """
+        """Compute the columns of edges, fitted or new."""
         return fitted_graph(self, self._edges(X, reset=False)) @ self._weights()
 
     @abstractmethod

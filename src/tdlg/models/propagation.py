@@ -332,7 +332,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         Parameters
         ----------
         X
-            The edges to score, fitted or new.
+            The edges to score, fitted or new. With setting="stream" their labels count for later edges.
         label_time
             With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
             the `label_delay` given to `fit`, else the times of the edges.
@@ -573,16 +573,7 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         return logs[:, 1] - logs[:, 0] if logs.shape[1] == 2 else logs
 
     def predict_proba(self, X: Any, *, label_time: Any = None) -> Floats:
-        """Probabilities of the classes, shape (n_edges, n_classes).
-
-        Parameters
-        ----------
-        X
-            The edges to score, fitted or new. With setting="stream" their labels count for later edges.
-        label_time
-            With setting="stream", the times at which the labels of X become known. By default the `label_time` of X, else
-            the `label_delay` given to `fit`, else the times of the edges.
-        """
+        """Probabilities of the classes, shape (n_edges, n_classes); parameters as of `scored`."""
         return self.scored(X, label_time=label_time).values
 
     def predict(self, X: Any, *, label_time: Any = None) -> NDArray[Any]:

@@ -160,13 +160,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         return bool(_codes_of_ends(self._history, listed(as_ids([src], "src")), SRC, "src")[0] >= 0)
 
     def later(self, edges: TemporalEdges) -> TemporalEdges:
-        """The edges after the last known one, and those at the same time that are not known: what `update` may add.
-
-        Parameters
-        ----------
-        edges
-            A table that may begin with the known edges.
-        """
+        """Those edges of a table after the last known one, or at the same time and not known: what `update` may add."""
         known = self.edges_
         kinds = ["numbers" if each.time_unit is None else "datetimes" for each in (edges, known)]
         if len(set(kinds)) > 1:
@@ -274,10 +268,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
     def decision_function(self, X: Any) -> Floats:
         """Scores of the destinations of edges, given their sources and all edges strictly before them, shape (n_edges,).
 
-        Parameters
-        ----------
-        X
-            The edges to score. Scores can be compared among edges with the same source and time.
+        They can be compared among edges with the same source and time.
         """
         return self._next_scores(self._rows(self._edges(X, reset=False)))
 
@@ -353,13 +344,7 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
         """How likely pairs are to meet soon after their time, given all edges until then, shape (n_edges,).
 
         With trees, a number between 0 and 1: the chance to occur among the next edges, 1 % and 5 % as many as were fitted,
-        on average over the two.
-
-        Parameters
-        ----------
-        X
-            The pairs with their times. Scores can be compared among all pairs of a time, unlike those of
-            `decision_function`.
+        on average over the two. Scores can be compared among all pairs of a time, unlike those of `decision_function`.
         """
         rows = self._rows(self._edges(X, reset=False), with_equal=True)
         return self._rule(rows) if self.pair_trees_ is None else expit(self.pair_trees_.sums(rows)[:, 0])
