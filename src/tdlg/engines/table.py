@@ -282,6 +282,8 @@ def scan_edges(
 
 def _scanned(place: str, path: str, how: Reading, as_text: bool) -> ScannedEdges:
     """The edges of parquet files at a path; `place` is what the user calls it."""
+    import polars as pl
+
     parts = find_parts(path)
     source = Source(place, list(parts.names), True, [], lambda *_: {})  # only its names are used
     at = {role: source.names[position] for role, position in roles(source, how.wanted()).items()}
@@ -309,10 +311,13 @@ def _scanned(place: str, path: str, how: Reading, as_text: bool) -> ScannedEdges
     every = [source.names[k] for k in chosen]
     every += [name for name in codes if name not in every]
     _check_numbers(place, lazy, [name for name in every if name not in codes])
-    dated = [at[role] for role in ("time", "label_time") if role in at]
-    orders = _orders(place, lazy, dated) if how.time_format is None else ()
+    orders = []  # of day and month in those columns of times that are text
+    for name in [at[role] for role in ("time", "label_time") if role in at and how.time_format is None]:
+        with damage_named(place):
+            order = _order_of_days(place, lazy, name) if lazy.collect_schema()[name] == pl.String else None
+        orders += [] if order is None else [(name, order)]
     unused = {name: left_out.get(name, "") for name in source.names if name not in {*at.values(), *every}}
-    of_times = how.time_format, how.time_unit, how.label_delay, orders
+    of_times = how.time_format, how.time_unit, how.label_delay, tuple(orders)
     of_columns = at, tuple(every), tuple(codes), bool(how.bipartite), *of_times
     missing = None if how.missing is None else tuple(listed(how.missing))
     rule = LabelRule(how.positive, missing, at.get("label", "label"))
@@ -443,14 +448,6 @@ def _check_numbers(path: str, lazy: pl.LazyFrame, names: list[str]) -> None:
                 f"Pass categories={name!r} for codes.",
                 parameter="features",
             )
-
-
-def _orders(path: str, lazy: pl.LazyFrame, names: list[str]) -> tuple[tuple[str, str], ...]:
-    """The orders of day and month in those columns of times that are text."""
-    schema = lazy.collect_schema()
-    with damage_named(path):
-        found = [(name, _order_of_days(path, lazy, name)) for name in names if str(schema[name]) == "String"]
-    return tuple((name, order) for name, order in found if order is not None)
 
 
 def _order_of_days(path: str, lazy: pl.LazyFrame, name: str) -> str | None:

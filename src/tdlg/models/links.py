@@ -249,13 +249,6 @@ def check_enough(edges: TemporalEdges) -> None:
 # ---- the model of "propagation"
 
 
-def link_decays(edges: TemporalEdges) -> list[Decay]:
-    """The decays of the columns, fixed on the times of these edges; none if all edges have the same time."""
-    if float(np.ptp(edges.ticks)) == 0.0:
-        return []
-    return [Laplace(relative=scale).freeze(edges) for scale in SCALES]
-
-
 def link_columns(
     rows: TemporalEdges,
     edges: TemporalEdges,
@@ -317,13 +310,6 @@ def inside_model(edges: TemporalEdges, is_real: NDArray[Any], decays: list[Decay
         return model.fit(columns, is_real[np.concatenate(rows)])
 
 
-def cut_of(edges: TemporalEdges) -> float:
-    """Start of the window that the model of the future is trained on, in ticks."""
-    ticks = edges.ticks.astype(np.float64)
-    cut = ticks.max() - WINDOW * np.ptp(ticks)
-    return float(min(cut, np.sort(ticks)[-max(1, min(LEAST_ROWS, len(ticks) // 3))]))
-
-
 def future_model(
     rows: TemporalEdges, rows_real: NDArray[Any], past: TemporalEdges, past_real: NDArray[Any], decays: list[Decay]
 ) -> Any:
@@ -347,8 +333,12 @@ class LinkModel(NamedTuple):
     @classmethod
     def learnt(cls, edges: TemporalEdges, is_real: NDArray[Any] | None, rng: np.random.Generator) -> Self:
         """Learn from real and synthetic edges; if all edges are real, synthetic ones are sampled."""
-        decays, cut = link_decays(edges), cut_of(edges)
-        late = edges.ticks >= cut
+        decays: list[Decay] = []  # where all edges have the same time
+        if np.ptp(edges.ticks) > 0:
+            decays = [Laplace(relative=scale).freeze(edges) for scale in SCALES]
+        ticks = edges.ticks.astype(np.float64)
+        cut = ticks.max() - WINDOW * np.ptp(ticks)  # where the window of the model of the future begins
+        late = edges.ticks >= min(cut, np.sort(ticks)[-max(1, min(LEAST_ROWS, len(ticks) // 3))])
         if is_real is None:
             window, past = edges[late], edges[~late]
             rows = concatenate_edges(window, drawn_edges(edges, rng, window.time))

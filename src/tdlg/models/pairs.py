@@ -146,11 +146,7 @@ def _given_pairs(candidates: Any) -> tuple[Any, Any]:
 def _checked_pairs(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges:
     """Refuse no candidates, and several of which nothing is known."""
     if len(edges) == 0:
-        raise ParameterError(
-            "There are no candidates to choose from. Pass at least one.",
-            "Or leave out candidates=.",
-            parameter="candidates",
-        )
+        raise no_candidates()
     if len(edges) > 1 and (np.concatenate(fitted.codes_of(edges)) < 0).all():
         raise ParameterError(
             f"All {len(edges):,} candidates score the same: none of their nodes is among the fitted edges. Pass candidates "
@@ -158,6 +154,12 @@ def _checked_pairs(edges: TemporalEdges, fitted: TemporalEdges) -> TemporalEdges
             parameter="candidates",
         )
     return edges
+
+
+def no_candidates() -> ParameterError:
+    """The error of an empty choice."""
+    problem = "There are no candidates to choose from. Pass at least one."
+    return ParameterError(problem, "Or leave out candidates=.", parameter="candidates")
 
 
 def pairs_as_frame(edges: TemporalEdges, **columns: Any) -> pl.DataFrame:

@@ -58,6 +58,7 @@ from tdlg.propagate.features import (
     table_columns,
 )
 from tdlg.propagate.plan import TwoEnds, own_values, single
+from tdlg.sampling.index import joined_edges, without_repeats
 from tdlg.tables.labels import plain_classes
 from tdlg.tables.rows import Sample, kept_rows
 
@@ -68,11 +69,9 @@ if TYPE_CHECKING:
     from tdlg.models.files import Filled
 
 Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
 Positions = NDArray[np.int64]
 
 SEVERAL = 20  # least number of edges to score for the warning that all of them precede the labels
-
 FEW_EDGES = 20  # with fewer fitted edges, no pause is unusual
 LONGER = 2.0  # a pause is unusual if it is this many times as long as the longest one between fitted edges
 
@@ -191,7 +190,9 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
             n_threads=self.n_threads,
         )
 
-    def _training_columns(self, samples: Sequence[Sample], chosen: list[Positions]) -> tuple[Positions, Singles]:
+    def _training_columns(
+        self, samples: Sequence[Sample], chosen: list[Positions]
+    ) -> tuple[Positions, NDArray[np.float32]]:
         """The fitted edges of all samples, and their columns, made with the same knowledge as those of edges to score."""
         evidence = gather_evidence(self.features_, self.edges_).evidence
         ends = np.cumsum([0, *map(len, chosen)])
@@ -257,8 +258,6 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         features = self.features_
         check_classes(features.plan_, edges)
         own_values(edges, features.plan_.own)  # refuses edges that lack features
-        from tdlg.sampling.index import joined_edges, without_repeats
-
         at = find_fitted(features, edges)
         if not edges.same_table(features.edges_):
             at = without_repeats(at)  # more copies of an edge than are known are new edges

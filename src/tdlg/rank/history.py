@@ -133,13 +133,11 @@ class History:
 
     def codes_of(self, edges: TemporalEdges, *, add: bool = False) -> tuple[Codes, Codes]:
         """Codes of the sources and destinations of edges, -1 for a node that is not known; or new nodes are added."""
-        ends = ((edges.src_code, SRC), (edges.dst_code, DST))
-        return tuple(self._codes(edges.node_ids, codes, end, add) for codes, end in ends)  # type: ignore[return-value]
-
-    def _codes(self, ids: NDArray[Any], at: NDArray[Any], end: int, add: bool) -> Codes:
-        distinct, place = np.unique(at, return_inverse=True)
-        found = self.nodes.codes(ids[distinct].tolist(), end) if add else self.find(ids[distinct].tolist(), end)
-        return found[place]
+        found = []
+        for end, codes in ((SRC, edges.src_code), (DST, edges.dst_code)):
+            distinct, place = np.unique(codes, return_inverse=True)
+            found.append((self.nodes.codes if add else self.find)(edges.node_ids[distinct].tolist(), end)[place])
+        return found[SRC], found[DST]
 
     def find(self, ids: Iterable[Any], end: int) -> Codes:
         """The codes of sources (end 0) or destinations (end 1), -1 for one that is not known."""

@@ -20,7 +20,7 @@ from tdlg.edges import TemporalEdges, check_alike
 from tdlg.estimator import EdgesEstimator, all_or_nothing, edges_of_table
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.partners import Asked, partner_reasons
-from tdlg.models.pairs import as_ticks, as_time, best_pairs, candidate_edges, pairs_as_frame
+from tdlg.models.pairs import as_ticks, as_time, best_pairs, candidate_edges, no_candidates, pairs_as_frame
 from tdlg.models.trees import Trees
 from tdlg.rank import fit as learning
 from tdlg.rank.history import COLUMNS, SCALES, Codes, Floats, History
@@ -258,8 +258,11 @@ class LinkRanker(EdgesEstimator, BaseEstimator):
             ids = [history.nodes.id_of(k) for k in codes.tolist()]
         else:
             ids, codes = _distinct_nodes(history, candidates)
+        if not ids and candidates is not None:
+            raise no_candidates()
         if not ids:
-            raise _no_candidates(candidates is not None)
+            problem = "There are no candidates yet: no edge happened before this time."
+            raise ParameterError(problem, "Choose a later time=, or pass candidates=.", parameter="time")
         rows = next(history.blocks(code, when, upto, np.array([0, len(codes)]), codes))
         own = src if code[0] < 0 else history.nodes.id_of(int(code[0]))
         asked = int(code[0]), float(when[0]), int(upto[0])
@@ -488,17 +491,3 @@ def _distinct_nodes(history: History, candidates: Any) -> tuple[list[Any], Codes
     first = {(code, None) if code >= 0 else (code, ids[k]): k for k, code in reversed(list(enumerate(codes.tolist())))}
     at = np.sort(np.array(list(first.values()), np.int64))
     return [ids[k] for k in at.tolist()], codes[at]
-
-
-def _no_candidates(are_given: bool) -> ParameterError:
-    if are_given:
-        return ParameterError(
-            "There are no candidates to choose from. Pass at least one.",
-            "Or leave out candidates=.",
-            parameter="candidates",
-        )
-    return ParameterError(
-        "There are no candidates yet: no edge happened before this time.",
-        "Choose a later time=, or pass candidates=.",
-        parameter="time",
-    )
