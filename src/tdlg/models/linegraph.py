@@ -136,9 +136,17 @@ class LineGraphClassifier(EdgesClassifier, Explainable, BaseEstimator):
         check_target(self, X, y)
         self._check()
         edges = self._edges(X, reset=True)
-        labels, known, values = _known_classes(edges, y)
+        labels, known, values = known_labels(edges, y)
+        if not known.any():
+            raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
+        if values.dtype != labels.dtype:  # missing labels do not change the type of the others
+            labels = np.full(len(known), None, object)
+            labels[known] = values
         target = self._targets(known, values)
-        given = _weights_of_known(sample_weight, known)
+        given = np.where(known, checked_weight(sample_weight, known), 0.0)
+        if not given.any():
+            problem = "The 'sample_weight' is 0 for all edges of known label. Pass weights above 0 for some of them."
+            raise ParameterError(problem, parameter="sample_weight")
         self.decay_ = self._choose_decay(edges, labels, given).freeze(edges)
         self.edges_, self.labels_ = edges, labels
         weight = given.copy()
@@ -303,25 +311,3 @@ def _refuse_label_time(label_time: Any) -> None:
         raise ParameterError(
             "A LineGraphClassifier learns from labels at fit only.", "Leave out label_time=.", parameter="label_time"
         )
-
-
-def _known_classes(edges: TemporalEdges, y: Any) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
-    """All labels, the mask of known labels, and the known labels; missing labels do not change the type of the others."""
-    labels, known, values = known_labels(edges, y)
-    if not known.any():
-        raise EdgesError("All labels are missing: there is nothing to learn from. Give the label of some edges.")
-    if values.dtype != labels.dtype:
-        labels = np.full(len(known), None, object)
-        labels[known] = values
-    return labels, known, values
-
-
-def _weights_of_known(sample_weight: Any, known: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """How much each edge counts; those of unknown label not at all."""
-    weight = np.where(known, checked_weight(sample_weight, known), 0.0)
-    if not weight.any():
-        raise ParameterError(
-            "The 'sample_weight' is 0 for all edges of known label. Pass weights above 0 for some of them.",
-            parameter="sample_weight",
-        )
-    return weight
