@@ -338,8 +338,8 @@ def find_parts(path: str) -> Parts:
     """Look at a parquet file, or at those of a folder in the order of their names, which must have the same columns."""
     is_file = path.lower().endswith(PARQUET) if is_remote(path) else not os.path.isdir(path)
     if is_file or not as_place(path).is_dir():  # of an address that ends as a parquet file, the store is not asked
-        if not is_remote(path):
-            check_path(Path(path))
+        if not is_remote(path) and not os.path.exists(path):
+            check_path(Path(path))  # which says what is missing
         if not path.lower().endswith(PARQUET):
             raise ReadError(f"{path}: only a parquet file can be read in blocks, or a folder of them.")
         paths = [path]
