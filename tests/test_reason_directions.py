@@ -28,7 +28,7 @@ NEUTRAL = [  # sentences that state facts without comparing them
     r"another interaction .* is at the same time",
     r"the (?:nearest interaction|interactions) .* (?:is|are) .*",
     r"\S+ is \S+, where about \S+ is usual .*",
-    r"\S+ \S+ is (?:(?:more|less) common among .* than|as common among .* as) among all: (?:none|\d+) of the .* against .*",
+    r"\S+ \S+ is (?:more|less) common among .* than among all: (?:none|\d+) of the .* against .*",
     r"\S+ \S+ is new: no interaction that the model learnt from has it",
     r"\S+ is \S+, (?:as|unlike) in the (?:only|last|nearest) .* \(\S+ of all\)",
     r"about \S+ is the usual \S+ .* \(the median of all is \S+\)",

@@ -81,8 +81,7 @@ def _place(listed: list[Any], given: Any) -> int:
     same += [k for k, value in enumerate(listed) if label_in_words(value) == label_in_words(given)]
     if not same:
         raise ParameterError(
-            f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.",
-            parameter="positive",
+            f"The 'positive' class must be one of the classes {listed}. Got {given!r} instead.", parameter="positive"
         )
     return same[0]
 

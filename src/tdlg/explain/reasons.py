@@ -85,12 +85,13 @@ def explain_propagation(
 
     Notes
     -----
-    A sentence that compares agrees with the sign of the effect. There may be several: about the 10 interactions nearest in
-    time (the "last" 10 if the model sees only the past), about up to 50, or about fewer. If none agrees, the sentence
-    states the values without comparing them. Sentences use only the data that the model may see. A labelled interaction is
-    an interaction whose label is known at the time of the edge; an edge's own label is never used. The number of
-    interactions is given for the time scale at which it differs most from the median; the usual value of an amount is its
-    median. Durations are rounded; if times are numbers, durations are in time units.
+    A sentence that compares agrees with the sign of the effect. There may be several: about the 10 interactions nearest
+    in time (the "last" 10 if the model sees only the past), about up to 50, or about fewer. If none agrees, the
+    sentence states the values without comparing them; a category that is as common as among all is no reason. Sentences
+    use only the data that the model may see. A labelled interaction is an interaction whose label is known at the time
+    of the edge; an edge's own label is never used. The number of interactions is given for the time scale at which it
+    differs most from the median; the usual value of an amount is its median. Durations are rounded; if times are
+    numbers, durations are in time units.
 
     Edges that are new to the model count as neighbours of each other. To explain some edges as they were scored, pass all
     edges and `rows`.
@@ -177,13 +178,7 @@ class _Explained:
     """The scores of some of the edges to explain, how each group of columns changed them, and why."""
 
     def __init__(
-        self,
-        model: Any,
-        edges: TemporalEdges,
-        query: Query,
-        which: Positions,
-        columns: Floats,
-        positive: Any,
+        self, model: Any, edges: TemporalEdges, query: Query, which: Positions, columns: Floats, positive: Any
     ) -> None:
         self.groups = _groups(model.features_)
         self._typical, self._n_scales = model.typical_, len(model.features_.scale_names_)
@@ -225,7 +220,8 @@ class _Explained:
             if len(found) == top or not self.effects[i, g]:
                 break
             reason = self.reason(i, g)
-            found.setdefault(reason[0], (self.groups[g].what, float(self.effects[i, g]), reason))
+            if reason[0]:  # else nothing about it is unusual
+                found.setdefault(reason[0], (self.groups[g].what, float(self.effects[i, g]), reason))
         return list(found.values())
 
     def fact(self, i: int, g: int) -> Hashable:
@@ -313,10 +309,8 @@ def _shared(explained: _Explained, mine: list[int]) -> str | None:
         for g in np.argsort(-explained.effects[i], kind="stable")[:REASONS_COUNTED].tolist():
             if explained.effects[i, g] > 0:
                 having.setdefault(explained.fact(i, g), []).append((i, g))
-    if not having:
-        return None
-    most = max(having.values(), key=lambda found: (len(found), sum(explained.effects[i, g] for i, g in found)))
-    return explained.reason(*most[0])[0]
+    counted = sorted(having.values(), key=lambda found: (-len(found), -sum(explained.effects[i, g] for i, g in found)))
+    return next((sentence for found in counted if (sentence := explained.reason(*found[0])[0])), None)
 
 
 # ---- the line-graph classifier
@@ -422,10 +416,14 @@ def contributions_of_rows(model: Any, edges: TemporalEdges, top: int = 5, *, row
 
     check_count("contributions", "top", top, 1)
     which, fitted = chosen_rows(rows, len(edges)), model.edges_
-    asked = edges[which]
-    own = own_columns(asked, fitted)
-    found = _all_terms(model, asked, 1 if len(model.classes_) == 2 else None)
-    lines = [line for i, terms in enumerate(found) for line in _parts(model, terms, int(which[i]), own[i], top)]
+    own = own_columns(edges[which], fitted)
+    lines: list[tuple[Any, ...]] = []
+    for i, terms in enumerate(_all_terms(model, edges[which], 1 if len(model.classes_) == 2 else None)):
+        some = (terms.at[:top].tolist(), terms.proximity[:top].tolist(), terms.contribution[:top].tolist())
+        parts = [("itself" if at == own[i] else "interaction", at, *more) for at, *more in zip(*some, strict=True)]
+        parts.append(("others", -1, None, float(terms.contribution[top:].sum())))
+        parts.append(("intercept", -1, None, float(model.intercept_[0 if len(model.intercept_) == 1 else terms.code])))
+        lines += [(int(which[i]), terms.code, *part) for part in parts]
     edge, code, part, at, proximity, contribution = zip(*lines, strict=True) if lines else ((),) * 6
     position = np.array(at, int)
     named = position >= 0
@@ -476,22 +474,6 @@ def _terms(model: Any, row: Any, code: int | None) -> _Terms:
         contribution, score = by_output[code], scores[code]
     order = np.argsort(-np.abs(contribution), kind="stable")
     return _Terms(int(code or 0), float(score), row.indices[order], row.data[order], contribution[order])
-
-
-def _parts(
-    model: Any, terms: _Terms, edge: int, own: int, top: int
-) -> list[tuple[int, int, str, int, float | None, float]]:
-    """(edge, class, part, position, proximity, contribution) of the first terms, of the others, of the intercept."""
-    largest = zip(terms.at[:top], terms.proximity[:top], terms.contribution[:top], strict=True)
-    intercept = model.intercept_[0 if len(model.intercept_) == 1 else terms.code]
-    return [
-        *(
-            (edge, terms.code, "itself" if at == own else "interaction", int(at), float(proximity), float(contribution))
-            for at, proximity, contribution in largest
-        ),
-        (edge, terms.code, "others", -1, None, float(terms.contribution[top:].sum())),
-        (edge, terms.code, "intercept", -1, None, float(intercept)),
-    ]
 
 
 def main_interactions(model: Any, edges: TemporalEdges, code: int | None) -> list[str | None]:

@@ -336,7 +336,7 @@ class Words:
         return f"the {n:,} {self._other} interactions" if n > 1 else f"the only {self._other} interaction"
 
     def _category(self, where: str, name: str, mine: Any, others: NDArray[Any], many: str, raises: bool) -> str:
-        """How common a category is among others: unusual if that raises, usual if that lowers the score, else beside all."""
+        """How common a category is: unusual if that raises, usual if that lowers the score, else beside all; or ""."""
         n, alike = len(others), int((others == mine).sum())
         share = f"{alike or 'none'} of {many}" if n > 1 else f"{'not ' * (not alike)}that of {many}"
         if raises and alike <= RARE * n:
@@ -350,9 +350,10 @@ class Words:
             alone = f"{'as' if alike else 'unlike'} in {many} interaction {where}"
             return f"{name} is {_value(mine)}, {alone} ({_percent(usual)} of all)"
         more = alike - usual * n
-        how = "as common" if abs(more) < 0.5 else f"{'more' if more > 0 else 'less'} common"
-        beside = f"{'as' if abs(more) < 0.5 else 'than'} among all: {share} against {_percent(usual)}"
-        return f"{name} {_value(mine)} is {how} among interactions {where} {beside}"
+        if abs(more) < 0.5:
+            return ""  # it is as common as among all, which is no reason
+        beside = f"among interactions {where} than among all: {share} against {_percent(usual)}"
+        return f"{name} {_value(mine)} is {'more' if more > 0 else 'less'} common {beside}"
 
     def _share_of_all(self, name: str, category: Any) -> float:
         """How many of the fitted edges with this feature have a category."""
