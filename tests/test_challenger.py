@@ -433,7 +433,7 @@ def test_the_commands_work_beside_the_process_and_alone(tmp_path):
     wrong = CliRunner().invoke(app, ["rules", str(tmp_path / "rules.toml"), "--state", str(tmp_path / "live")])
     assert "rules.toml, line 3: 'size > 5': the events have no field 'size'" in wrong.stderr
     live.close()
-    run("promote", tmp_path / "live")
+    run("promote", "--state", tmp_path / "live")
     with LiveModel.open(tmp_path / "live") as again:
         assert again.health()["generation"] == "generation-0002"
     run("refit", "--state", tmp_path / "live", "--back")

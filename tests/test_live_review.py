@@ -367,7 +367,7 @@ class TestCommands:
 
     def test_the_audit_of_the_log(self, live, tmp_path):
         do_all(live)
-        result = self.run("audit", tmp_path / "live")
+        result = self.run("audit", "--state", tmp_path / "live")
         assert result.exit_code == 0, result.output
         found = [json.loads(line) for line in result.stdout.splitlines()]
         assert found == live.audit()[::-1]

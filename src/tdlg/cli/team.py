@@ -139,8 +139,8 @@ def read_rules(file: Path) -> str:
         raise ParameterError(f"{file}: the rules must be text in UTF-8.", parameter="file") from None
 
 
-@command(commands, "tdlg promote live")
-def promote(state: Path, *, drop: bool = False) -> None:
+@command(commands, "tdlg promote --state live")
+def promote(*, state: Path, drop: bool = False) -> None:
     """Let the challenger, which `tdlg refit --shadow` put beside the model in place, answer from now on.
 
     The service that uses the state does it within seconds, by one record of its log; without a service, it is done at once.
@@ -166,8 +166,8 @@ def promote(state: Path, *, drop: bool = False) -> None:
         LiveModel.open(state).close()
 
 
-@command(commands, "tdlg audit live > audit.jsonl")
-def audit(state: Path) -> None:
+@command(commands, "tdlg audit --state live > audit.jsonl")
+def audit(*, state: Path) -> None:
     """List what reviewers did, as JSON lines, the oldest first: all that the log still has. It works beside a service.
 
     Parameters
