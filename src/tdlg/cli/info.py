@@ -14,8 +14,7 @@ from tdlg.cli.group import command
 from tdlg.cli.options import FeatureColumns, Labels, Seed, as_usage, example, wrong
 from tdlg.cli.output import aligned, give, note, one_line, working
 from tdlg.cli.tables import note_words, read_table, scanned
-from tdlg.datasets.fetch import dataset_file, is_available
-from tdlg.datasets.registry import DATASETS
+from tdlg.datasets.fetch import DATASETS, dataset_file, is_available
 from tdlg.io.read import file_source
 from tdlg.memory import as_bytes
 from tdlg.models.fits import reason_for_disk

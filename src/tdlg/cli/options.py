@@ -300,7 +300,7 @@ def as_options(function: Callable[..., None]) -> tuple[Callable[..., None], str]
 
 def _check_files(given: dict[str, Any]) -> None:
     """Refuse files that cannot be written, before any work is done."""
-    from tdlg.io.write import check_folder, check_output
+    from tdlg.io.files import check_folder, check_output
 
     table = given.get("output")
     if table is not None and str(table) != "-" and not (given.get("memory") or given.get("engine")):

@@ -184,7 +184,7 @@ def give(
     """
     import polars as pl
 
-    from tdlg.io.write import without_objects, write_table, write_text
+    from tdlg.io.files import without_objects, write_table, write_text
 
     frame = frame.with_columns(pl.col(name).round_sig_figs(SCORE_DIGITS) for name in computed if name in frame.columns)
     if output is not None and str(output) != STDOUT:

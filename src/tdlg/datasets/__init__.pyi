@@ -1,3 +1,5 @@
+from .fetch import DATASETS as DATASETS
+from .fetch import Dataset as Dataset
 from .fetch import dataset_file as dataset_file
 from .fetch import is_available as is_available
 from .load import describe as describe
@@ -5,5 +7,3 @@ from .load import load_dataset as load_dataset
 from .payments import Payments as Payments
 from .payments import make_payments as make_payments
 from .payments import write_payments as write_payments
-from .registry import DATASETS as DATASETS
-from .registry import Dataset as Dataset

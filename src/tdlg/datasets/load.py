@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from tdlg.clock import ticks_per_second
-from tdlg.datasets.fetch import dataset_file
-from tdlg.datasets.registry import DATASETS, Dataset, named
+from tdlg.datasets.fetch import DATASETS, Dataset, dataset_file, named
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, ReadError
 from tdlg.io import read_edges

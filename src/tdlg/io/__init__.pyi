@@ -1,4 +1,5 @@
 from .csv import write_parquet as write_parquet
+from .files import write_table as write_table
 from .networkx import from_networkx as from_networkx
 from .networkx import to_networkx as to_networkx
 from .pyg import from_pyg as from_pyg
@@ -8,4 +9,3 @@ from .read import read_edges as read_edges
 from .read import read_table as read_table
 from .tgb import from_tgb as from_tgb
 from .tgb import read_tgb as read_tgb
-from .write import write_table as write_table

@@ -30,10 +30,7 @@ from tdlg.io.columns import (
     split,
     usual_at,
 )
-from tdlg.io.csv import csv_source
 from tdlg.io.files import PARQUET, check_path, is_csv, suffix_of
-from tdlg.io.json import jsonl_source
-from tdlg.io.parquet import parquet_source
 from tdlg.tables.column import check_polars_works, eager_frame, row_name, short
 from tdlg.tables.features import as_categories
 from tdlg.tables.labels import LabelRule, without_infinity
@@ -522,16 +519,14 @@ def _item(column: Any, row: int) -> Any:
 
 
 def file_source(
-    path: Path,
-    separator: str | None = None,
-    header: bool | None = None,
-    time_format: str | None = None,
-    least: int = 3,
+    path: Path, separator: str | None = None, header: bool | None = None, time_format: str | None = None, least: int = 3
 ) -> Source:
     """Open a file by the type that its name shows, csv by default; see `csv_source` for the other parameters."""
     check_polars_works(f"The file {path}", ReadError)
     check_path(path)
-    if is_csv(path):
+    if is_csv(path):  # a kind of file is imported where it is read
+        from tdlg.io.csv import csv_source
+
         return csv_source(path, separator, header, time_format, least)
     is_parquet = suffix_of(path) in PARQUET
     for name, value in {"separator": separator, "header": header}.items():
@@ -542,7 +537,13 @@ def file_source(
                 f"Leave out {name}=.",
                 parameter=name,
             )
-    return parquet_source(path) if is_parquet else jsonl_source(path)
+    if is_parquet:
+        from tdlg.io.parquet import parquet_source
+
+        return parquet_source(path)
+    from tdlg.io.json import jsonl_source
+
+    return jsonl_source(path)
 
 
 def frame_source(frame: Any) -> Source:
