@@ -4,7 +4,6 @@ The page contains its own style and script and makes no network requests; the us
 `write_report` writes the page, `build_report` returns it as a string.
 """
 
-from tdlg.report.card import ModelCard
-from tdlg.report.page import build_report, write_curve, write_report
+from lazy_loader import attach_stub
 
-__all__ = ["ModelCard", "build_report", "write_curve", "write_report"]
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

@@ -162,8 +162,7 @@ def _named_ids(ids: Any, n_edges: int) -> tuple[str, list[Any]] | None:
         return None
     if len(ids) != n_edges:
         raise ParameterError(
-            f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.",
-            parameter="ids",
+            f"The 'ids' must have one value per edge: {n_edges:,}. Got {len(ids):,} instead.", parameter="ids"
         )
     return name_of(getattr(ids, "name", None) or "Id", 40), list(ids)
 

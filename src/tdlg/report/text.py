@@ -15,12 +15,12 @@ from tdlg.clock import duration_in_words, ticks_per_second
 
 LONGEST_ID = 80  # characters of an id that are shown
 PLAIN = 1e15  # whole numbers below it are written with all their digits
-PERIODS = (
-    (63_072_000, "Y"),
-    (5_184_000, "M"),
-    (172_800, "D"),
-    (0, "m"),
-)  # least span of time in seconds, and the precision of its axis
+PERIODS = (  # least span of time in seconds, the precision of its axis, and its steps
+    (63_072_000, "Y", (1, 2, 5, 10, 20, 50)),
+    (5_184_000, "M", (1, 2, 3, 6, 12)),
+    (172_800, "D", (1, 2, 5, 10, 20)),
+    (0, "s", (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200)),
+)
 
 
 def escaped(value: Any) -> str:
@@ -128,29 +128,22 @@ class Clock:
         return self._dates(first, last, wanted)
 
     def _dates(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
+        """Places at round dates, or at round times of a day."""
         per_second = ticks_per_second(str(self.unit))
         seconds = (last - first) / per_second
-        period = next(period for least, period in PERIODS if seconds >= least)
-        if period == "m":
-            return self._minutes(first, last, wanted)
+        period, steps = next((name, steps) for least, name, steps in PERIODS if seconds >= least)
+        if period == "s":
+            step = next((s for s in steps if seconds / s <= wanted), steps[-1])
+            texts = slice(5, 16 if step >= 60 else None)
+            places = _multiples(first, last, step * per_second)
+            return [(at, str(self._moment(int(at), "s")).replace("T", " ")[texts]) for at in places]
         start = self._moment(first, period)
         n_periods = int((self._moment(last, period) - start).astype(np.int64))
-        steps = {"Y": (1, 2, 5, 10, 20, 50), "M": (1, 2, 3, 6, 12), "D": (1, 2, 5, 10, 20)}[period]
         step = next((step for step in steps if n_periods / step <= wanted), steps[-1])
         marks = start + np.arange(n_periods + 1).astype(f"timedelta64[{period}]")
         whole = marks[marks.astype(np.int64) % step == 0] if period != "D" else marks[::step]
         ticks = whole.astype(f"datetime64[{self.unit}]").astype(np.int64)
         return [(float(at), str(mark)) for at, mark in zip(ticks, whole, strict=True) if first <= at <= last]
-
-    def _minutes(self, first: float, last: float, wanted: int) -> list[tuple[float, str]]:
-        per_second = ticks_per_second(str(self.unit))
-        steps = (1, 5, 15, 60, 300, 900, 3600, 10_800, 21_600, 43_200)
-        step = next((s for s in steps if (last - first) / per_second / s <= wanted), steps[-1]) * per_second
-        places = _multiples(first, last, step)
-        return [
-            (at, str(self._moment(int(at), "s")).replace("T", " ")[5 : 16 if step >= 60 * per_second else None])
-            for at in places
-        ]
 
     def _moment(self, tick: Any, precision: str) -> NDArray[Any]:
         return np.asarray(int(tick)).astype(f"datetime64[{self.unit}]").astype(f"datetime64[{precision}]")
