@@ -13,25 +13,9 @@ import polars as pl
 import typer
 
 from tdlg.cli.group import command
-from tdlg.cli.options import (
-    Evaluate,
-    FeatureColumns,
-    Labels,
-    NeededLabels,
-    Seed,
-    duration,
-    given_options,
-    wrong,
-)
+from tdlg.cli.options import Evaluate, FeatureColumns, Labels, NeededLabels, Seed, duration, given_options, wrong
 from tdlg.cli.output import aligned, give, keep_model, note, warn, working
-from tdlg.cli.tables import (
-    OnDisk,
-    labels_read,
-    note_columns,
-    note_known_at_once,
-    note_table,
-    read_table,
-)
+from tdlg.cli.tables import OnDisk, labels_read, note_columns, note_known_at_once, note_table, read_table
 from tdlg.clock import duration_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError
@@ -111,13 +95,26 @@ def classify(
     if not (evaluate in ("forecast", "stream") or report is not None):
         of_propagation |= {"label-time": labels.label_time, "label-delay": labels.label_delay}
     is_asked_for = memory is not None or engine is not None
-    if method == "linegraph":
-        _check_of_rows([f"--{name}" for name, value in of_propagation.items() if value], is_asked_for)
+    if method == "linegraph" and is_asked_for:
+        problem = "linegraph cannot run on disk or on a cluster."
+        raise wrong("--method", f"{problem} Leave out --method linegraph, or use a part of the table.")
+    for name, value in of_propagation.items():
+        if method == "linegraph" and value:
+            problem = f"it works only with --method propagation. Leave out --{name} or --method linegraph."
+            raise wrong(f"--{name}", problem)
     if setting == "interpolate" and labels.are_late:
         problem = "it uses labels before and after a row, whenever they became known."
         raise wrong("--setting", f"{problem} Leave out --setting interpolate, or --label-time and --label-delay.")
     options = {"setting": setting, "calendar": calendar, "two_ends": two_ends, "scales": _scales(scales)}
-    model = _unfitted(method, seed, **options)
+    model: Any
+    if method == "linegraph":
+        from tdlg.models.linegraph import LineGraphClassifier
+
+        model = LineGraphClassifier(random_state=seed)
+    else:
+        from tdlg.models.propagation import PropagationClassifier
+
+        model = PropagationClassifier(random_state=seed, **given_options(**options))
     why = None if is_asked_for or method == "linegraph" else reason_for_disk(edges, two_ends=two_ends)
     if is_asked_for or why is not None:
         others = {"--evaluate": evaluate, "--report": report, "--save": save, "--two-ends": two_ends}
@@ -136,7 +133,10 @@ def classify(
             parameter="label",
         )
     note_table(table, columns, labels_read(known), features=method != "linegraph")
-    _warn_of_classes(known)
+    n_classes = len(set(known.label[known.labelled].tolist())) if known.label is not None else 0
+    if n_classes > MANY_CLASSES:
+        way_out = "if they are grades, two classes are faster and easier to read: --positive '> 0'"
+        note(f"{n_classes} classes take long; {way_out}")
     if evaluate in ("forecast", "stream") or setting == "stream":
         note_known_at_once(known)
     fits = bool(is_missing.any() or report or save)
@@ -168,7 +168,9 @@ def _give_answers(model: Any, table: Table, report: Path | None, held: Any, seed
     elif output is not None:
         column = table.names["label"]
         warn(f"no label is missing in the column {column!r}: predicted and probability are empty in every row")
-        give(table.with_columns(**_empty_columns(edges)), output)
+        classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
+        empty = {"predicted": classes.clear(len(edges)), "probability": pl.Series([0.5]).clear(len(edges))}
+        give(table.with_columns(**empty), output)
 
 
 def _classify_on_disk(
@@ -187,24 +189,6 @@ def _classify_on_disk(
     note(f"wrote {count(filled.n_rows, 'row')} to {where.output}")
 
 
-def _check_of_rows(of_propagation: list[str], on_disk: bool) -> None:
-    """Refuse options that the line-graph classifier does not have."""
-    if on_disk:
-        problem = (
-            "linegraph cannot run on disk or on a cluster. Leave out --method linegraph, or use a part of the table."
-        )
-        raise wrong("--method", problem)
-    for name in of_propagation:
-        raise wrong(name, f"it works only with --method propagation. Leave out {name} or --method linegraph.")
-
-
-def _warn_of_classes(edges: TemporalEdges) -> None:
-    n_classes = len(set(edges.label[edges.labelled].tolist())) if edges.label is not None else 0
-    if n_classes > MANY_CLASSES:
-        way_out = "if they are grades, two classes are faster and easier to read: --positive '> 0'"
-        note(f"{n_classes} classes take long; {way_out}")
-
-
 def _scales(given: str | None) -> list[Any] | None:
     """Durations and numbers, as the library takes them."""
     if given is None:
@@ -213,16 +197,6 @@ def _scales(given: str | None) -> list[Any] | None:
     if not chosen:
         raise wrong("--scales", "it must have at least one time scale, such as 7d.")
     return chosen
-
-
-def _unfitted(method: str, seed: int, **options: Any) -> Any:
-    if method == "linegraph":
-        from tdlg.models.linegraph import LineGraphClassifier
-
-        return LineGraphClassifier(random_state=seed)
-    from tdlg.models.propagation import PropagationClassifier
-
-    return PropagationClassifier(random_state=seed, **given_options(**options))
 
 
 def _fit(model: Any, table: Table, labels: NeededLabels, **delay: Any) -> None:
@@ -243,12 +217,6 @@ def _note_setting(setting: str, why: str | None, scales: str) -> None:
     note(f"setting: {setting}{because}")
     if scales:
         note(f"time scales: {scales}")
-
-
-def _empty_columns(edges: TemporalEdges) -> dict[str, pl.Series]:
-    """The columns that classify adds, empty in every row."""
-    classes = pl.Series(plain_classes(np.asarray(edges.label)[edges.labelled]).tolist())
-    return {name: like.clear(len(edges)) for name, like in (("predicted", classes), ("probability", pl.Series([0.5])))}
 
 
 def _ids(table: Table) -> pl.Series | None:

@@ -101,11 +101,14 @@ def compare(
     for trial in range(n_trials):
         draw_trial(task, seed + trial)  # fails before any work is done
     rows = []
+    total = len(chosen) * n_trials
     with progress() as show:
         for number, name in enumerate(chosen):
-            done_before, total = number * n_trials, len(chosen) * n_trials
-            show(done_before, total, name)
-            tell = partial(_tell, show, done_before, total, name)
+            show(number * n_trials, total, name)
+
+            def tell(done: int, _: int, before: int = number * n_trials, name: str = name) -> None:
+                show(before + done, total, name)
+
             try:
                 rows.append(judge(name, task, n_trials, seed, callback=tell))
             except ImportError as error:
@@ -245,10 +248,6 @@ def _chosen(methods: str) -> list[str]:
         what = repr(unknown[0]) if unknown else "nothing"
         raise wrong("--methods", f"must be some of {', '.join(available)}. Got {what} instead.")
     return chosen
-
-
-def _tell(show: Any, before: int, total: int, name: str, done: int, _: int) -> None:
-    show(before + done, total, name)
 
 
 def _summary(rows: pl.DataFrame) -> pl.DataFrame:

@@ -202,13 +202,7 @@ def explain(
 
 
 @command(commands, "tdlg card model.tdlg --report card.html")
-def card(
-    model: Path,
-    *,
-    report: Path | None = None,
-    alerts_per_day: float | None = None,
-    seed: Seed = 0,
-) -> None:
+def card(model: Path, *, report: Path | None = None, alerts_per_day: float | None = None, seed: Seed = 0) -> None:
     """Say what a saved model was fitted on, how good it is on held-out labels and on parts of them, and its limits.
 
     Some of the labels that the model was fitted on, random or the latest ones as suits it, are hidden from a copy of it,
