@@ -59,12 +59,11 @@ __all__ = [
 DIRECTORY_FORMAT = 2
 KEPT_SNAPSHOTS = 2  # of each generation: the older one is used if the newer one is damaged
 KEPT_GENERATIONS = 2  # besides the active one
-AT_ONCE = 1 << 22  # bytes that are summed or written together
+AT_ONCE = 1 << 22  # bytes that are summed together
+WRITTEN_AT_ONCE = 1 << 21  # bytes of a snapshot
 REMOVED_AT_ONCE = 1 << 23  # bytes of a file
-SPARSE_FROM, LARGEST_SHARE = (
-    1 << 20,
-    0.8,
-)  # bytes of an array, of which at most this share is not 0: that alone is written
+SPARSE_FROM = 1 << 20  # bytes of an array of which only what is not 0 is written,
+LARGEST_SHARE = 0.8  # if that is at most this share
 WORD = np.dtype(np.int64)
 FORKS = sys.platform == "linux"  # where memory is copied page by page, once it changes
 MOST_FILES = 1 << 16  # that a process has open
@@ -778,7 +777,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     A function stands for an array that is made when its turn comes.
     """
     places: dict[str, tuple[Any, ...]] = {}
-    at = n_dirty = 0
+    at = synced = 0
     with open(path, "wb") as file:
         for name, given in arrays.items():
             array = np.asarray(given() if callable(given) else given)
@@ -791,13 +790,12 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
                     where = np.packbits(is_set)
                     content = np.concatenate([where, words[is_set].view(np.uint8)])
                     places[name] = *places[name], len(where), len(content)
-            for start in range(0, len(content), AT_ONCE):
-                n_written = file.write(content[start : start + AT_ONCE].data)
-                at, n_dirty = at + n_written, n_dirty + n_written
-                if n_dirty >= 2 * AT_ONCE:  # a sync of the log waits for what is dirty
+            for start in range(0, len(content), WRITTEN_AT_ONCE):
+                at += file.write(content[start : start + WRITTEN_AT_ONCE].data)
+                if at >= synced + WRITTEN_AT_ONCE:  # a sync of the log waits for what is not on the disk yet
                     file.flush()
                     sync_file(file.fileno())
-                    n_dirty = 0
+                    synced = at
         file.write(json.dumps(places).encode() + b"%020d" % at)
 
 
