@@ -319,7 +319,8 @@ class EventReader:
                 for column in columns:
                     field = column.name
                     mine.append(self._value(event.get(field), column))
-                lacking = None if self.allow_missing else self._absent(event)
+                is_whole = self.allow_missing or all(map(event.__contains__, self._needed))
+                lacking = None if is_whole else absent(event, self._needed)
                 if lacking is not None:
                     field, message = lacking
                     raise _FaultError(message)
@@ -442,9 +443,6 @@ class EventReader:
             return self._tick(time.item() if isinstance(time, np.generic) else time)
         except _FaultError as fault:
             raise TdlgError(f"Got the time {time!r}. {fault}", parameter="time") from None
-
-    def _absent(self, event: Mapping[str, Any]) -> tuple[str, str] | None:
-        return None if all(map(event.__contains__, self._needed)) else absent(event, self._needed)
 
     def _events(
         self, src: Any, dst: Any, ticks: NDArray[Any], values: Any, ids: Any, labels: Any, known: Any, positions: Any

@@ -343,7 +343,7 @@ class StreamScorer:
         if row == NO_ROW or self.is_too_old(self._running.rows["ticks"][row]):
             raise UnknownEventError(
                 f"There is no interaction with the id {id!r}, or it was too long ago: labels are accepted for "
-                f"{self._horizon_in_words()}.",
+                f"{duration_in_words(float(self._horizon or np.inf), self._engine.unit)}.",
                 parameter="id",
             )
         return row
@@ -409,7 +409,8 @@ class StreamScorer:
                 found[again] = peeked[0]
                 if columns is not None:
                     columns[again] = peeked[1]
-        self._forget_if_due()
+        if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
+            self.forget()
         return LiveScores(self._shaped(values), columns, late, repeated)
 
     def _peek(self, arrived: StreamEvents) -> tuple[Floats, Floats | None]:
@@ -547,10 +548,6 @@ class StreamScorer:
     def _size(self) -> int:
         return self._running.n_keys + len(self._rows)
 
-    def _forget_if_due(self) -> None:
-        if self._size() > 2 * self._n_at_last_look + FORGET_EVERY:
-            self.forget()
-
     @property
     def oldest(self) -> float:
         """The ticks from which on interactions can be labelled and are recognised."""
@@ -559,9 +556,6 @@ class StreamScorer:
     def is_too_old(self, tick: Any) -> bool:
         """Whether an interaction at these ticks is beyond the horizon, where repeated ids are not recognised."""
         return bool(tick < self.oldest)
-
-    def _horizon_in_words(self) -> str:
-        return duration_in_words(float(self._horizon or np.inf), self._engine.unit)
 
     def state(self, *, copy: bool = True) -> dict[str, NDArray[Any]]:
         """All that is needed to go on, as arrays; see `restore`.

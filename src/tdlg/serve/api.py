@@ -362,7 +362,10 @@ async def _done(
     found = iter(await act([item for item in items if not isinstance(item, Refused)]))
     answers = [item if isinstance(item, Refused) else next(found) for item in items]
     is_unknown = [isinstance(getattr(answer, "error", None), UnknownEventError) for answer in answers]
-    listed = [answer if isinstance(answer, Refused) else _label_answer(answer) for answer in answers]
+    listed = [
+        answer if isinstance(answer, Refused) else _refused(answer) if answer.error else LabelAnswer(answer.id)
+        for answer in answers
+    ]
     return listed, 404 if all(is_unknown) else 422
 
 
@@ -409,10 +412,6 @@ def _alert(alert: LiveAlert) -> schema.Alert:
 
 def _case(case: Case) -> schema.Case:
     return schema.Case(case.id, case.role, case.node, case.alerts[0].score, [_alert(one) for one in case.alerts])
-
-
-def _label_answer(answer: LiveLabelAnswer) -> LabelAnswer | Refused:
-    return LabelAnswer(answer.id) if answer.error is None else _refused(answer)
 
 
 def _refused(answer: LiveLabelAnswer | ChangeAnswer) -> Refused:
