@@ -9,8 +9,9 @@ import textwrap
 import numpy as np
 import pytest
 
-from live_payments import EDGES, N_FITTED, N, classifier, event
+from live_payments import EDGES, N_FITTED, N, classifier, event, label
 from tdlg.live.model import LiveModel
+from tdlg.live.refit import refit
 from tdlg.live.review import MOST_NOTES, audited, new_person
 
 pytestmark = [
@@ -226,3 +227,92 @@ def test_kills_lose_no_decision(tmp_path):
             assert alert.label == label
             notes = [entry["note"] for entry in of_id if "note" in entry]
             assert [note["note"] for note in alert.notes] == notes[-MOST_NOTES:]
+
+
+SWITCHING = """
+    import itertools, json, os, random, shutil, signal, sys, time
+    from pathlib import Path
+    from tdlg.live import replay
+    from tdlg.live.model import LiveModel
+
+    folder, output, events = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(Path(sys.argv[3]).read_text())
+    template, chance, replay.LOOK_EVERY = folder.with_name("template"), random.Random(0), 0.0
+
+    def leave_request():  # as a refit does beside the service
+        draft = shutil.copytree(template, folder / ".left")
+        shutil.rmtree(folder / "request", ignore_errors=True)
+        draft.rename(folder / "request")
+
+    def live_once():
+        shutil.rmtree(folder / ".left", ignore_errors=True)
+        with LiveModel.open(folder, snapshot_every=30) as live, open(output, "a") as out:
+            live.in_steps = True
+            for k in itertools.count(len(output.read_text().splitlines())):
+                answers = live.submit(events[3 * k : 3 * k + 3], position=k)
+                rule = f'[[rule]]\\nname = "rule {k}"\\nall = ["count(src, 5d) >= {1 + k % 3}"]'
+                live.act({"do": "rules", "text": rule}, by=f"{k}")
+                promoted = live.health()["challenger"]
+                if promoted:
+                    live.act({"do": "promote", "generation": promoted}, by=f"{k}")
+                elif not (folder / "request").exists():
+                    leave_request()
+                end = time.monotonic() + 5 * (k % 3 == 0)
+                while live.health()["challenger"] is None and time.monotonic() < end:
+                    live.work(0.005)
+                    time.sleep(0.002)
+                told = [[a.id, a.score, a.alert, list(a.rules)] for a in answers]
+                out.write(json.dumps([k, promoted, told]) + "\\n")
+                out.flush()
+
+    with LiveModel.open(shutil.copytree(folder, folder.with_name("scratch"))) as live:  # loads what is compiled
+        live.submit(events[:3])
+    for kill in range(int(sys.argv[4])):
+        size, child = output.stat().st_size, os.fork()
+        if child == 0:
+            try:
+                live_once()
+            finally:
+                os._exit(1)
+        while output.stat().st_size == size:
+            assert os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+            time.sleep(0.001)
+        time.sleep(chance.uniform(0.0, 0.6))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize("n_kills", [6, pytest.param(40, marks=pytest.mark.needs("time"))])
+def test_kills_lose_no_promotion_and_no_rules(tmp_path, n_kills):
+    folder, output = tmp_path / "live", tmp_path / "acknowledged"
+    with LiveModel.open(folder, classifier(), threshold=0.5) as live:
+        live.submit([event(row) for row in range(N_FITTED, N_FITTED + 50)])
+        live.label([label(row) for row in range(N_FITTED, N_FITTED + 30)])
+    refit(folder, shadow=True)
+    (folder / "request").rename(tmp_path / "template")
+    given = [one for events, _ in steps(3000) for one in events]
+    (tmp_path / "events.json").write_text(json.dumps(given))
+    output.touch()
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SWITCHING), folder, output, tmp_path / "events.json", str(n_kills)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=600, check=True,
+    )  # fmt: skip
+    told = [json.loads(line) for line in output.read_text().splitlines() if line.endswith("]")]
+    with LiveModel.open(folder) as live:
+        n_done = told[-1][0] + 1
+        again = live.submit(given[: 3 * n_done])
+        want = [one for _, _, answers in told for one in answers]
+        assert [[a.id, a.score, a.alert] for a in again] == [one[:3] for one in want], "every answer is as it was"
+        assert all(a.repeated for a in again)
+        done = live.audit(10_000)[::-1]
+        assert {int(one["by"]) for one in done if one["do"] == "rules"} >= {k for k, _, _ in told}
+        promoted = [one["generation"] for one in done if one["do"] == "promote"]
+        assert set(promoted) >= {name for _, name, _ in told if name}
+        assert promoted
+        assert len(set(promoted)) == len(promoted), "each once"
+        assert live._state.generation == promoted[-1]
+        last = next(one["by"] for one in reversed(done) if one["do"] == "rules")
+        assert live.rules()["rules"][0]["name"] == f"rule {last}"
+        end = {**live.statistics(), "events_per_second": 0}, live.changes(), live.rules()
+    with LiveModel.open(folder) as live:
+        assert ({**live.statistics(), "events_per_second": 0}, live.changes(), live.rules()) == end

@@ -1,6 +1,6 @@
 // The model in place, its challenger, and the rules beside it.
 
-import { ask, byId, counted, make, named, percent, tell, valued, when } from "./dom.js";
+import { ask, byId, cellsOf, counted, make, named, percent, tell, valued, when } from "./dom.js";
 
 const digits = (x) => (x === null ? "–" : x.toFixed(3));
 const signed = (x, unit) => `${x < 0 ? "−" : "+"}${unit(Math.abs(x))}`;
@@ -27,7 +27,7 @@ function showChallenger({ challenger: one, failure }, desk) {
     ["Alerts", valued(old.alerts), valued(rival.alerts), "–"],
     ["of these reviewed", valued(old.reviewed), valued(rival.reviewed), "–"],
     ["confirmed", valued(old.confirmed), valued(rival.confirmed), "–"],
-    ["Precision", percent(old.precision ?? NaN), percent(rival.precision ?? NaN), between(one.precision_gain, (x) => `${Math.round(100 * x)} points`)],
+    ["Precision, in %", percent(old.precision ?? NaN), percent(rival.precision ?? NaN), between(one.precision_gain, (x) => `${Math.round(100 * x)}`)],
     [quality, digits(old.quality), digits(rival.quality), between(one.gain, (x) => x.toFixed(3))],
   ];
   byId("rivals").tBodies[0].replaceChildren(...rows.map(([name, ...cells]) => make("tr", {},
@@ -43,10 +43,15 @@ function showRules({ text, rules, incomplete_since: since }, desk) {
   const isLead = desk.team.role !== "analyst";
   byId("no-rules").hidden = rules.length > 0;
   byId("rules").hidden = !rules.length;
+  const heads = ["An event is an alert if", "Alerts", "Reviewed", "Confirmed"];
   byId("rules").tBodies[0].replaceChildren(...rules.map((rule) => make("tr", {},
     make("th", { scope: "row", text: named(rule.name) }),
-    make("td", { css: "id", text: rule.conditions.join(" and ") }),
-    ...[valued(rule.alerts), valued(rule.reviewed), rule.reviewed ? percent(rule.confirmed / rule.reviewed) : "–"].map((cell) => make("td", { css: "figure", text: cell })))));
+    ...cellsOf(heads, [
+      ["id", rule.conditions.join(" and ")],
+      ["figure", valued(rule.alerts)],
+      ["figure", valued(rule.reviewed)],
+      ["figure", rule.reviewed ? percent(rule.confirmed / rule.reviewed) : "–"],
+    ]))));
   byId("rules-since").hidden = since === null;
   byId("rules-since").textContent = since === null ? "" : `Events are counted since ${when(since)}, which is less than the longest window.`;
   const form = byId("to-rules");
