@@ -656,7 +656,9 @@ def test_rules_and_the_challenger(team):
     browser.run("location.hash = 'figures'; location.hash = 'model'")
     browser.wait("document.querySelector('#rules tbody th')?.textContent === 'large & <b>'")
     browser.run("location.hash = 'alerts'")
-    browser.wait(f"{ROWS}.length > 0 && {DETAIL}.querySelector('.rule')")
+    browser.wait(f"{ROWS}.some((row) => row.textContent.includes('zed'))")
+    browser.run(f"{ROWS}.find((row) => row.textContent.includes('zed')).querySelector('.alert').click()")
+    browser.wait(f"{DETAIL}.querySelector('.rule')")
     assert browser.run(f"{DETAIL}.querySelector('.rule').textContent") == "Rule large & <b>: amount = 990"
     assert calm(browser)
 
