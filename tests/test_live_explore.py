@@ -7,8 +7,12 @@ import pytest
 from scipy.stats import binom
 
 from live_payments import classifier, events
+from tdlg import PropagationClassifier, TemporalEdges
+from tdlg.judge.metrics import auc_and_precision
+from tdlg.live import refit as refits
 from tdlg.live.explore import Explorer, quality_of, review_weights, share
 from tdlg.live.model import LiveModel
+from tdlg.live.refit import refit
 from tdlg.serve.api import _alert
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -148,3 +152,87 @@ def test_rows_stand_for_those_that_nobody_looked_at():
     assert review_weights([None, 0.1, 0.05], 1000).tolist() == [1.0, 10.0, 20.0]
     assert review_weights([None, 0.1, 0.05], 8).tolist() == pytest.approx([1.0, 10 / 3, 20 / 3]), "others have labels"
     assert review_weights([None, None], 0).tolist() == [1.0, 1.0]
+
+
+# ---- what a new model learns from them
+
+
+class World:
+    """Payments of which some large ones are frauds, and later some others too."""
+
+    def __init__(self, seed, per_day, start, days, is_new):
+        rng, n = np.random.default_rng(seed), per_day * days
+        self.day = np.sort(rng.integers(0, days, n))
+        seconds = np.sort(rng.integers(0, 86_400, n)).astype("timedelta64[s]")
+        self.time = np.datetime64(start, "s") + np.sort(self.day.astype("timedelta64[D]") + seconds)
+        self.day = ((self.time - self.time[0]) / np.timedelta64(1, "D")).astype(int)
+        self.src, self.dst = rng.integers(0, 100, n), rng.integers(0, 40, n)
+        is_large, kind = rng.random(n) < 0.12, rng.random(n)
+        self.amount = np.where(is_large, rng.uniform(200, 900, n), rng.uniform(5, 100, n)).round(2)
+        is_other = is_new & ~is_large & (kind < 0.06)
+        self.amount[is_other] = rng.uniform(40, 44, is_other.sum()).round(2)
+        self.label = ((is_large & (kind < 0.5)) | is_other).astype(int)
+
+    def edges(self):
+        src, dst = ([f"{letter}{k}" for k in ends] for letter, ends in (("c", self.src), ("m", self.dst)))
+        return TemporalEdges(src, dst, self.time, features={"amount": self.amount}, label=self.label)
+
+    def events(self, rows):
+        return [
+            {"id": str(k), "src": f"c{self.src[k]}", "dst": f"m{self.dst[k]}", "time": str(self.time[k]),
+             "amount": self.amount[k]}
+            for k in rows
+        ]  # fmt: skip
+
+
+def precision_of(live, world, rows):
+    scores = np.array([one.score for one in live.submit(world.events(rows))])
+    return auc_and_precision(world.label[rows] == 1, scores)[1]
+
+
+@pytest.mark.needs("time")
+def test_with_random_review_a_new_model_learns_what_no_alert_tells(tmp_path):
+    past, later = World(0, 40, "2025-01-01", 60, False), World(1, 40, "2025-03-02", 180, True)
+    model = PropagationClassifier(setting="stream", two_ends=False, random_state=0, n_threads=1)
+    model.fit(past.edges(), label_time=past.time)
+    found, asked = {}, np.flatnonzero(later.day >= 160)
+    before = World(2, 40, "2025-03-02", 20, False)
+    with LiveModel.open(tmp_path / "before", model) as live:
+        found["before"] = precision_of(live, before, np.arange(len(before.label)))
+    for explore in (None, 3):
+        folder = tmp_path / f"live {explore}"
+        with LiveModel.open(folder, model, alerts_per_day=3, explore=explore) as live:
+            live._use({"explore_seed": 0})
+            for day in range(160):
+                live.submit(later.events(np.flatnonzero(later.day == day)))
+                decided = [{"id": one.id, "label": int(later.label[int(one.id)])} for one in live.alerts("open", 1000)]
+                live.decide(decided, by="anna")
+        refit(folder, force=True)
+        with LiveModel.open(folder) as live:
+            found[explore] = precision_of(live, later, asked)
+    assert found[None] < found["before"] - 0.1
+    assert found[3] > found["before"] - 0.02, found
+
+
+def test_a_refit_weighs_rows_by_their_chance_to_be_looked_at(live, monkeypatch):
+    """Also those of an earlier refit."""
+    monkeypatch.setattr(refits, "LEAST_OF_CLASS", 1)
+    some, alerts = drawn(live)[5:40], [one for one in live.alerts("open", 1000) if one.blind is None]
+    live.decide([{"id": one.id, "label": k % 2} for k, one in enumerate([*some, *alerts])], by="anna")
+    folder = live.folder
+    live.close()
+    seen, fit = [], PropagationClassifier.fit
+
+    def noting(model, X, y=None, sample_weight=None, **options):
+        seen.append(np.unique(np.ones(1) if sample_weight is None else sample_weight))
+        return fit(model, X, y, sample_weight, **options)
+
+    monkeypatch.setattr(PropagationClassifier, "fit", noting)
+    found = refit(folder, force=True)
+    assert found.share_of_alerts < found.n_alerts / found.n_events, "a drawn event stands for more than an alert"
+    want = np.unique([1.0, *(1.0 / one.chance for one in some)])
+    assert np.allclose(seen[-1], want)
+    with LiveModel.open(folder) as again:
+        again.submit([{**one, "id": f"later {one['id']}", "time": "2025-07-03"} for one in events()[:50]])
+    refit(folder, force=True)
+    assert np.allclose(seen[-1], want)

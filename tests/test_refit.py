@@ -1,5 +1,7 @@
 """refit: a new model from the log, in place only if it is better. The oracles are the live answers and batch models."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -128,7 +130,11 @@ def test_few_labels_prove_nothing():
         labels = (rng.random(n) < 0.5).astype(int).tolist()
         events = {k: refits._Event(k, {}, k) for k in range(n)}
         window = refits._EvaluationWindow(
-            type("Past", (), {"outcome": outcome, "events": events}), list(events), labels
+            SimpleNamespace(
+                outcome=outcome, events=events, chances_before=lambda record: {}, label_before=lambda id, record: 0
+            ),
+            list(events),
+            labels,
         )
         good, bad = (np.array(labels) + rng.normal(0, noise, n) for noise in (0.9, 1.1))
         assert window.gain(good, good) == (0, 0, 0)

@@ -22,7 +22,7 @@ RESAMPLES = 200  # of the bootstrap behind an interval
 FEWEST_BINS, BINS = 3, 10  # of the calibration; fewer if there are few edges
 
 
-def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
+def auc_and_precision(is_positive: Mask, scores: Floats, weight: Floats | None = None) -> tuple[float, float]:
     """Area under the ROC curve, and average precision; NaN where all edges, or none, are of the class.
 
     Examples
@@ -33,7 +33,7 @@ def auc_and_precision(is_positive: Mask, scores: Floats) -> tuple[float, float]:
     if is_positive.all() or not is_positive.any():
         return float("nan"), float("nan")
     levels, level = np.unique(-scores, return_inverse=True)
-    return _areas(*_counts(is_positive, level, len(levels)))
+    return _areas(*_counts(is_positive, level, len(levels), weight))
 
 
 def precision_recall_at(is_positive: Mask, scores: Floats, k: int) -> tuple[float, float]:
@@ -91,13 +91,21 @@ class Ranking(NamedTuple):
 
 
 def rank(
-    is_positive: Mask, scores: Floats, seed: int = 0, *, blocks: NDArray[np.int64] | None = None
+    is_positive: Mask,
+    scores: Floats,
+    seed: int = 0,
+    *,
+    blocks: NDArray[np.int64] | None = None,
+    each: Floats | None = None,
 ) -> Ranking | None:
-    """Curves and areas; None where all edges, or none, are of the class. Edges of a block are resampled together."""
+    """Curves and areas; None where all edges, or none, are of the class. Edges of a block are resampled together.
+
+    each : how many edges each one stands for.
+    """
     if is_positive.all() or not is_positive.any():
         return None
     levels, level = np.unique(-scores, return_inverse=True)  # from the highest score down
-    hits, misses = _counts(is_positive, level, len(levels))
+    hits, misses = _counts(is_positive, level, len(levels), each)
     tp, fp = np.cumsum(hits), np.cumsum(misses)
     roc = np.r_[0.0, fp / fp[-1]], np.r_[0.0, tp / tp[-1]]
     precision_recall = np.r_[0.0, tp / tp[-1]], np.r_[tp[0] / (tp + fp)[0], tp / (tp + fp)]
@@ -106,6 +114,7 @@ def rank(
     blocks = np.arange(len(is_positive)) if blocks is None else blocks
     for sample in resampled:
         weight = rng.poisson(1.0, blocks.max() + 1).astype(np.float64)[blocks]
+        weight = weight if each is None else weight * each
         sums = _counts(is_positive, level, len(levels), weight)
         if sums[0].any() and sums[1].any():
             sample[:] = _areas(*sums)

@@ -22,6 +22,7 @@ from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, 
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
 from tdlg.live.event import events_of, labels_of, withdrawn_by
 from tdlg.live.explain import edges_of_contents
+from tdlg.live.explore import review_weights
 from tdlg.live.log import Record, StateError
 from tdlg.live.outcome import Outcome, start_of
 from tdlg.live.replay import (
@@ -88,6 +89,8 @@ class Comparison:
     n_alerts
         Number of labelled events in the window that had been alerts. The model in place chose them by its own score, which
         therefore differs little among them: on alerts alone, this model looks worse than it is.
+    share_of_alerts
+        Their share, where an event that was drawn for random review counts as often as its chance says that it stands for.
     gain
         The difference between both models, with its interval; None if there were too few labels.
     start, stop
@@ -105,6 +108,7 @@ class Comparison:
     n_events: int = 0
     n_positive: int | None = None
     n_alerts: int = 0
+    share_of_alerts: float = 0.0
     gain: Gain | None = None
     start: Any = None
     stop: Any = None
@@ -117,10 +121,10 @@ class Comparison:
         """Why the old model stays, unless it is forced; None if nothing speaks against the new one."""
         if self.gain is None:
             return None
-        if 2 * self.n_alerts > self.n_events:
+        if self.share_of_alerts > 0.5:
             return (
                 f"{self.n_alerts:,} of the {self.n_events:,} labels are of alerts, which the old model chose by its score; "
-                "at least half of them must be of other events"
+                "at least half of them must be of other events, or random review (--explore) must stand for these"
             )
         return "the new model is worse, by more than chance" if self.gain.high < 0 else None
 
@@ -212,14 +216,16 @@ def _comparison(
     model, ids = history.fitted(window.first)
     callback("replaying the log with the new model")
     new = window.scores(history.scorer_of(model, ids, window.first), history.records)
-    alerts = {id_key(alert.id) for alert in restored_state(state, history.model)[0].alerts}
+    raised = {id_key(one.id) for one in restored_state(state, history.model)[0].alerts if one.blind is None}
+    was_alert = np.array([id in raised for id in window.ids])
     gain = window.gain(old, new)
     return Comparison(
         window.measured(old),
         window.measured(new),
         len(window.ids),
         window.n_positive,
-        sum(id in alerts for id in window.ids),
+        int(was_alert.sum()),
+        float(np.average(was_alert, weights=window.each)),
         gain,
         window.start,
         window.stop,
@@ -265,6 +271,7 @@ class _Label(NamedTuple):
     record: int
     label: Any
     ticks: Any
+    chance: float | None = None  # with which its event was drawn for random review
 
 
 class _LoggedHistory:
@@ -286,7 +293,7 @@ class _LoggedHistory:
                 if id not in self.events and id not in known:
                     self._add_event(record.sequence, id, content)
             for given in labels_of(record):
-                self._add_label(record.sequence, id_key(given["id"]), given["label"], given["time"])
+                self._add_label(record.sequence, given)
             self.withdrawn |= {id_key(id): record.sequence for id in withdrawn_by(record)}
 
     @classmethod
@@ -315,13 +322,14 @@ class _LoggedHistory:
         for (_, label), known in zip(read.labels, read.known, strict=True):
             self.labels.setdefault(id, []).append(_Label(record, label, known))
 
-    def _add_label(self, record: int, id: Any, label: Any, time: Any) -> None:
+    def _add_label(self, record: int, given: dict[str, Any]) -> None:
+        label = given["label"]
         try:
             label = None if label is None else self._scorer.reader.label_of(label)
-            ticks = self._ticks(time)
+            ticks = self._ticks(given["time"])
         except TdlgError:
             return  # it was refused when it came
-        self.labels.setdefault(id, []).append(_Label(record, label, ticks))
+        self.labels.setdefault(id_key(given["id"]), []).append(_Label(record, label, ticks, given.get("chance")))
 
     @property
     def n_learnt(self) -> int:
@@ -334,6 +342,12 @@ class _LoggedHistory:
         """The label of an event that was logged before a record."""
         before = [label for label in self.labels.get(id, ()) if label.record < record]
         return before[-1] if before and before[-1].label is not None else None
+
+    def chances_before(self, record: int) -> dict[Any, float]:
+        """The events whose label is from random review, and the chance with which each was drawn."""
+        before = {id: self.label_before(id, record) for id in self.labels}
+        known = {id_key(id): chance for id, chance in self._origin.chances if before.get(id_key(id)) is None}
+        return known | {id: one.chance for id, one in before.items() if one is not None and one.chance is not None}
 
     def clock_before(self, record: int) -> Any:
         """The latest time of an edge or event before a record."""
@@ -381,10 +395,13 @@ class _LoggedHistory:
     def fitted(self, record: int) -> tuple[Any, list[Any]]:
         """A new model, fitted on what was known before a record, and the ids of its edges."""
         edges, ids = self.edges_before(record)
-        model = clone(self.model).set_params(setting="stream")
+        model, chances, weight = clone(self.model).set_params(setting="stream"), self.chances_before(record), None
+        if chances:
+            n_unlabelled = np.count_nonzero(~edges.labelled[max(0, len(edges) - self.n_learnt) :])
+            weight = review_weights([chances.get(id_key(id)) for id in ids], int(n_unlabelled))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TdlgWarning)  # the labels are as they were when the first model was fitted
-            model.fit(edges)
+            model.fit(edges, sample_weight=weight)
         model.label_delay_ = self.model.label_delay_
         for name in ("positive_", "label_name_", "columns_"):  # which the shell sets
             if hasattr(self.model, name):
@@ -427,6 +444,10 @@ class _EvaluationWindow:
         ticks = [history.events[id].ticks for id in ids]
         self.start, self.stop = history.outcome.time(min(ticks)), history.outcome.time(max(ticks))
         self._is_positive = np.array([history.outcome.is_positive(label) for label in labels])
+        chances = history.chances_before(LAST)
+        later = (id for id, event in history.events.items() if event.record >= self.first)
+        n_unlabelled = sum(history.label_before(id, LAST) is None for id in later)
+        self.each = review_weights([chances.get(id) for id in ids], n_unlabelled)  # how many events each stands for
 
     @classmethod
     def last_of(cls, history: _LoggedHistory, *, needed: bool) -> _EvaluationWindow | None:
@@ -462,20 +483,20 @@ class _EvaluationWindow:
     def measured(self, scores: Floats) -> Scores:
         """How well these scores tell the labels."""
         if self._history.outcome.classes:
-            return Scores(*auc_and_precision(self._is_positive, scores))
-        return Scores(error=float(np.sqrt(np.mean(self._squares(scores)))))
+            return Scores(*auc_and_precision(self._is_positive, scores, self.each))
+        return Scores(error=float(np.sqrt(np.average(self._squares(scores), weights=self.each))))
 
     def gain(self, old: Floats, new: Floats) -> Gain:
         """By how much the new scores are better than the old ones."""
         if self._history.outcome.classes:
-            ranked = [rank(self._is_positive, scores) for scores in (old, new)]
+            ranked = [rank(self._is_positive, scores, each=self.each) for scores in (old, new)]
             (was, of_old), (now, of_new) = (
                 (of.average_precision[0], of.resampled[:, 1]) for of in ranked if of is not None
             )
             return Gain(now - was, *np.nanquantile(of_new - of_old, CHANCE).tolist())
         squares = np.array([self._squares(old), self._squares(new)])
-        weights = np.random.default_rng(0).poisson(1.0, (RESAMPLES, len(old))) + 1e-12
-        was, now = np.sqrt(squares.mean(axis=1)).tolist()
+        weights = (np.random.default_rng(0).poisson(1.0, (RESAMPLES, len(old))) + 1e-12) * self.each
+        was, now = np.sqrt(np.average(squares, axis=1, weights=self.each)).tolist()
         of_old, of_new = np.sqrt(squares @ weights.T / weights.sum(axis=1))
         return Gain(was - now, *np.quantile(of_old - of_new, CHANCE).tolist())
 
@@ -503,7 +524,8 @@ def _switched(state: StateDirectory, history: _LoggedHistory) -> Generation:
     live, _ = restored_state(state, history.model)
     scorer = history.scorer_of(model, ids, LAST)
     scorer.forget()
-    following, origin = live.followed_by(model, scorer), TrainedOn(last, ids, history.n_learnt)
+    chances = [*history.chances_before(LAST).items()]
+    following, origin = live.followed_by(model, scorer), TrainedOn(last, ids, history.n_learnt, chances)
     with TemporaryDirectory() as folder:
         file = Path(folder) / MODEL
         model.save(file)
@@ -520,7 +542,7 @@ def _leave_request(state: StateReader, history: _LoggedHistory, role: str) -> No
     arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
 
     def fill(folder: Path) -> None:
-        write_origin(folder, TrainedOn(state.synced, ids, history.n_learnt))
+        write_origin(folder, TrainedOn(state.synced, ids, history.n_learnt, [*history.chances_before(LAST).items()]))
         write_arrays(folder / SCORER, arrays)
         shutil.move(file, folder / MODEL)
 

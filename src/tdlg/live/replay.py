@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,6 +53,7 @@ class TrainedOn(NamedTuple):
     sequence: int  # number of the last record of the log that it learnt from; 0 if none
     ids: list[Any]  # of the fitted edges as events
     n_learnt: int = 0  # the last ones, which are events of the log; the ids of the others follow from the edges
+    chances: Sequence[tuple[Any, float]] = ()  # ids of events that were drawn for random review, with their chances
 
 
 def start_generation(generation: Generation, file: Path, settings: Settings, n_recent: int) -> None:
@@ -88,7 +89,8 @@ def write_origin(folder: Path, origin: TrainedOn) -> None:
     """Write what a model was fitted on."""
     with new_file(folder / ORIGIN) as opened:
         learnt = origin.ids[len(origin.ids) - origin.n_learnt :]
-        opened.write(encode({"sequence": origin.sequence, "ids": learnt}).encode())
+        content = {"sequence": origin.sequence, "ids": learnt, "chances": [*origin.chances]}
+        opened.write(encode(content).encode())
 
 
 def origin_of(generation: Generation, model: Any) -> TrainedOn:
@@ -101,7 +103,7 @@ def origin_of(generation: Generation, model: Any) -> TrainedOn:
         ) from error
     learnt = content["ids"]
     ids = [*_own_ids(model, len(model.edges_) - len(learnt)), *learnt]
-    return TrainedOn(content["sequence"], ids, len(learnt))
+    return TrainedOn(content["sequence"], ids, len(learnt), content.get("chances", ()))
 
 
 def _own_ids(model: Any, n: int) -> list[str]:
