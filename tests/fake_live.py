@@ -294,6 +294,17 @@ class FakeLive:
             "weeks": {"this": week, "last": {"events": 40, "alerts": 10, "reviewed": 8, "confirmed": 4}},
         }
 
+    def drift(self):
+        amount = {
+            "of": "amount",
+            "value": 0.31,
+            "threshold": 0.1,
+            "drifts": True,
+            "words": "part 10 of 10: 9.8% then, 31.0% now",
+        }
+        delay = {"of": "label delay", "value": None, "threshold": None, "drifts": False, "words": "too few yet"}
+        return {"refit": True, "quantities": [amount, delay], "expected_precision": 0.42, "alerts": 21}
+
     def changes(self, since=0):
         return [change for change in self._changes if change["sequence"] > since]
 

@@ -246,14 +246,26 @@ def test_decisions_can_be_opened_again(desk, client, live):
 
 
 @pytest.mark.needs("chromium")
+def test_drift(desk, client):
+    browser = desk("#drift")
+    browser.wait("document.querySelectorAll('#drifts tbody tr').length === 2")
+    assert browser.run("document.getElementById('drift-line').textContent") == "Refit: amount changed."
+    rows = browser.run("[...document.querySelectorAll('#drifts tbody tr')].map(row => row.innerText)")
+    assert rows[0].split("\t") == ["amount", "0.310", "0.100", "drift", "part 10 of 10: 9.8% then, 31.0% now"]
+    assert rows[1].split("\t")[1] == "–"
+    assert browser.run("document.querySelector('#drift-tiles dd').textContent").startswith("42 %")
+    assert calm(browser)
+
+
+@pytest.mark.needs("chromium")
 def test_figures(desk, client):
     client.post("/score", alerts(4))
     client.post("/labels", [{"id": "p0", "label": 1}, {"id": "p1", "label": 0}, {"id": "p2", "label": 1}])
     browser = desk("#figures")
     browser.wait("document.querySelectorAll('#figures svg.chart [data-tip]').length === 2")
     tiles = browser.run("[...document.querySelectorAll('#tiles div')].map(tile => tile.innerText)")
-    assert tiles[0] == "Precision\n67 %\n22 % to 95 % (90 % interval); 2 of 3 alerts confirmed"
-    assert tiles[1] == "Recall\n60 %\n40 % to 90 % (90 % interval); 0 of 12 random events reviewed, 0 confirmed"
+    assert tiles[0] == "Precision\n67 %\n22 % to 96 % (90 % interval); 2 of 3 alerts confirmed"
+    assert tiles[1] == "Recall\n≥ 40 %\n40 % to 90 % (90 % interval); 0 of 12 random events reviewed, 0 confirmed"
     tips = browser.run("[...document.querySelectorAll('#figures [data-tip]')].map(mark => mark.dataset.tip)")
     assert tips == ["2025-01-04: 2 of 3 confirmed, 67 %", "score 0.50 to 1.00: 2 of 3 confirmed, 67 %"]
     weeks = browser.run("[...document.querySelectorAll('#weeks tbody tr')].map(row => row.innerText)")

@@ -114,8 +114,16 @@ def final(live):
     """What a state consists of, and what it would answer next."""
     later = [{**event(row), "id": f"later {row}", "time": "2025-09-01"} for row in range(N_FITTED, N)]
     statistics = {name: value for name, value in live.statistics().items() if name != "events_per_second"}
-    alerts = [(alert.id, alert.status, alert.decided_at) for alert in live.alerts("all", 10**6)]
-    return statistics, live.changes(), alerts, live.position, [answer.score for answer in live.submit(later)]
+    alerts = [(one.id, one.status, one.decided_at, one.chance, one.blind) for one in live.alerts("all", 10**6)]
+    assert sum(one[-1] is not None for one in alerts) > 10, "some were drawn for random review"
+    return (
+        statistics,
+        live.drift(),
+        live.changes(),
+        alerts,
+        live.position,
+        [answer.score for answer in live.submit(later)],
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,13 +131,15 @@ def final(live):
 )
 def test_kills_change_nothing(tmp_path, n_kills, n_events):
     parts = steps(n_events)
-    with LiveModel.open(tmp_path / "alone", classifier(), threshold=0.5, n_recent=500) as live:
+    with LiveModel.open(tmp_path / "alone", classifier(), threshold=0.5, n_recent=500, explore=2) as live:
+        live._use({"explore_seed": 7})
         want = {}
         for number, (events, labels) in enumerate(parts):
             want |= {answer.id: [answer.score, answer.alert] for answer in live.submit(events, position=number + 1)}
             live.label(labels)
         end = final(live)
-    LiveModel.open(tmp_path / "killed", classifier(), threshold=0.5, n_recent=500).close()
+    with LiveModel.open(tmp_path / "killed", classifier(), threshold=0.5, n_recent=500, explore=2) as live:
+        live._use({"explore_seed": 7})
     (tmp_path / "steps.json").write_text(json.dumps(parts))
     arguments = [tmp_path / "killed", tmp_path / "steps.json", tmp_path / "answers.jsonl", n_kills]
     result = subprocess.run(

@@ -121,6 +121,7 @@ REQUESTS = [
     ("GET", "/case.html?id=x", None, 404),
     ("GET", "/alerts?status=decided&order=latest", None, 200),
     ("GET", "/statistics", None, 200),
+    ("GET", "/drift", None, 200),
     ("GET", "/about", None, 200),
     ("GET", "/changes", None, 200),
     ("GET", "/health", None, 200),

@@ -45,6 +45,7 @@ COMMANDS = {  # the file of each command, and what it is for
     "rules": ("team", "Raise alerts by rules beside the model."),
     "promote": ("team", "Let the challenger of a model answer from now on."),
     "audit": ("team", "List what reviewers did."),
+    "drift": ("team", "Show how far the last week is from what the model was fitted on."),
     "serve": ("serve", "Score events over HTTP as they happen, with a page for alerts."),
     "info": ("info", "Show how a table is read."),
     "datasets": ("info", "List the public data sets, or download one."),

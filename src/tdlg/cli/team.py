@@ -1,4 +1,4 @@
-"""The commands token, snooze, rules, promote and audit, beside a service: who reviews, what raises alerts, who did what."""
+"""The commands token, snooze, rules, promote, audit and drift, which work beside a service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal
 import typer
 
 from tdlg.cli.group import command
-from tdlg.cli.output import note
+from tdlg.cli.output import aligned, note, working
 from tdlg.exceptions import ParameterError, TdlgError
 from tdlg.tables.text import count
 
@@ -179,3 +179,32 @@ def audit(*, state: Path) -> None:
 
     for entry in audited(state):
         typer.echo(json.dumps(entry, ensure_ascii=False))
+
+
+@command(commands, "tdlg drift live")
+def drift(state: Path) -> None:
+    """Show how far the last week is from what the model was fitted on. It works beside a service, and reads its log.
+
+    Each line is a quantity with its population stability index, the threshold that chance alone reaches in one week of a
+    thousand for all quantities together, and where most has changed. A quantity above its threshold says: `tdlg refit`.
+
+    Parameters
+    ----------
+    state : DIR
+        Folder of the state.
+    """
+    from tdlg.live.drift import drift_of
+    from tdlg.live.replay import read_state
+
+    with working("reading the state"):
+        found = drift_of(read_state(state))
+    rows = [["", "index", "threshold", "", ""]]
+    for one in found["quantities"]:
+        figures = ["-" if one[name] is None else f"{one[name]:.3f}" for name in ("value", "threshold")]
+        rows.append([one["of"], *figures, "drift" if one["drifts"] else "", one["words"]])
+    typer.echo(aligned(rows))
+    if found["expected_precision"] is not None:
+        note(
+            f"expected precision of the last week's {count(found['alerts'], 'alert')}: {found['expected_precision']:.0%}"
+        )
+    note("the last week drifts from the fit: run `tdlg refit`" if found["refit"] else "no drift")

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from tdlg.exceptions import TdlgError
 from tdlg.judge.metrics import RESAMPLES, rank
+from tdlg.live.drift import Quantity
 from tdlg.live.event import decode, encode, stored_contents
 from tdlg.live.outcome import Outcome, Start, Threshold, saved_start
 from tdlg.live.scorer import StreamScorer
@@ -125,6 +127,7 @@ class Challenger:
     def arrays(self) -> dict[str, Any]:
         """All that `restored` needs, besides the model."""
         content = {"generation": self.generation, "since": self.since, "n": [self.n_events, *self.n_alerts]}
+        content["quantities"] = None if self.start.quantities is None else [*map(asdict, self.start.quantities)]
         parts = {"scorer": self.scorer.saved(), "threshold": self.threshold.arrays()}
         return {
             "content": np.frombuffer(encode({**content, "keys": [*self.rows]}).encode(), np.uint8),
@@ -137,7 +140,11 @@ class Challenger:
         """The challenger with these arrays."""
         content, threshold = decode([arrays["content"].tobytes()])[0], PrefixedArrays(arrays, "threshold/")
         scorer = StreamScorer.restore(model, PrefixedArrays(arrays, "scorer/"))
-        found = cls(model, scorer, saved_start(threshold), content["generation"], settings, content["since"])
+        quantities = content.get("quantities")
+        start = saved_start(threshold)._replace(
+            quantities=None if quantities is None else [Quantity(**one) for one in quantities]
+        )
+        found = cls(model, scorer, start, content["generation"], settings, content["since"])
         found.threshold.restore(threshold)
         found.rows = dict(zip(content["keys"], arrays["rows"].tolist(), strict=True))
         found.n_events, *found.n_alerts = content["n"]

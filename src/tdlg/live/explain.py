@@ -128,7 +128,7 @@ class LiveExplainer:
         columns = [one.columns for one in (alert, stored) if one is not None and one.columns is not None]
         listed = [self._interaction(live[number]) for number in sorted(live)]
         ticks = self._state.scorer.reader.tick_of(event["time"])
-        is_blind = bool(alert and alert.status == "open" and self._state.settings.explore)
+        is_blind = bool(alert and alert.status == "open" and (self._state.settings.explore or alert.blind))
         return Question(event, ticks, columns[0] if columns else None, listed, partners, top, is_blind)
 
     def explain(self, id: Any, top: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tdlg.clock import as_seconds
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.live.cases import Alert, Order, Rate, Status, Where, statistics_of, status_of
 from tdlg.live.challenger import Evidence, Refits
+from tdlg.live.drift import drift_of
 from tdlg.live.event import (
     EVENTS,
     LABELS,
@@ -928,6 +929,11 @@ class LiveModel:
     def statistics(self) -> dict[str, Any]:
         """Numbers for a page; see `tdlg.live.cases.statistics_of`."""
         return statistics_of(self._state, self._rate)
+
+    @locked
+    def drift(self) -> dict[str, Any]:
+        """How far the last week is from what the model was fitted on; see `tdlg.live.drift.drift_of`."""
+        return drift_of(self._state)
 
     @locked
     def changes(self, since: int = 0) -> list[dict[str, Any]]:

@@ -156,6 +156,8 @@ class Start(NamedTuple):
     scores: Floats  # the highest ones, in ascending order
     per_day: float  # number of edges
     n_edges: int = 1  # that were looked at
+    latest: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))  # ticks and scores of these; not saved
+    quantities: list[Any] | None = None  # whose drift is looked at, see `tdlg.live.drift`; not saved either
 
 
 @dataclass
@@ -306,7 +308,7 @@ def start_of(model: Any, outcome: Outcome) -> Start:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TdlgWarning)
         scores = outcome.scores(model.scored(model.edges_[latest]).values)
-    return Start(np.sort(scores)[-MOST_KEPT:], per_day, len(latest))
+    return Start(np.sort(scores)[-MOST_KEPT:], per_day, len(latest), (ticks[latest], scores))
 
 
 def score_reached(scores: Floats, wanted: float) -> float:

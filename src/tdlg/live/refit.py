@@ -20,6 +20,7 @@ from tdlg.clock import times_of
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError, TdlgWarning, warn
 from tdlg.judge.metrics import RESAMPLES, auc_and_precision, rank
+from tdlg.live.drift import Drift, quantities_of
 from tdlg.live.event import events_of, labels_of, withdrawn_by
 from tdlg.live.explain import edges_of_contents
 from tdlg.live.explore import review_weights
@@ -537,8 +538,11 @@ def _leave_request(state: StateReader, history: _LoggedHistory, role: str) -> No
     model, ids = history.fitted(LAST)
     scorer = history.scorer_of(model, ids, LAST)
     scorer.forget()
-    start = start_of(model, Outcome(model))
+    outcome = Outcome(model)
+    start = start_of(model, outcome)
+    drift = Drift(quantities_of(model, outcome, scorer.own, *start.latest), scorer.own, outcome.day)
     arrays = {f"scorer/{name}": array for name, array in scorer.saved().items()}
+    arrays |= {f"drift/{name}": array for name, array in drift.arrays().items()}
     arrays |= {"start": start.scores, "counts": np.array([start.per_day, start.n_edges])}
 
     def fill(folder: Path) -> None:

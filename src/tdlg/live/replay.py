@@ -19,6 +19,7 @@ from tdlg.atomic import as_path, new_file
 from tdlg.edges import TemporalEdges
 from tdlg.exceptions import ParameterError, TdlgError, warn
 from tdlg.live.challenger import Challenger, generation_in
+from tdlg.live.drift import Drift
 from tdlg.live.event import (
     RECORDS_IN_WORDS,
     SHADOW,
@@ -154,6 +155,12 @@ def challenger_called(directory: StateDirectory | StateReader, name: str | None)
     return None if found is None or found.listed else found
 
 
+def read_state(folder: Path) -> LiveState:
+    """The state of a directory, which another process may use; nothing is written."""
+    reader = StateReader(folder)
+    return restored_state(reader, load_model(reader.generation.path / MODEL))[0]
+
+
 def set_aside(directory: StateDirectory | StateReader) -> list[dict[str, Any]]:
     """The records of the log that could not be learnt and are left out; see `LiveState`."""
     try:
@@ -214,7 +221,9 @@ class Successor:
         self.reasons = Reasons(self.model)
         self._scorer = StreamScorer.restore(self.model, PrefixedArrays(arrays, "scorer/"))
         per_day, n_edges = arrays["counts"].tolist()
-        self._start, self._aside = Start(arrays["start"], per_day, int(n_edges)), aside
+        drift = PrefixedArrays(arrays, "drift/")
+        quantities = Drift.restored(drift, ()).quantities if "content" in drift else None  # of an earlier version
+        self._start, self._aside = Start(arrays["start"], per_day, int(n_edges), quantities=quantities), aside
         self.done = decode([(path / ORIGIN).read_bytes()])[0]["sequence"]
 
     def follow(self, log: Any, last: int | None = None) -> None:

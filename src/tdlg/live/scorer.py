@@ -338,6 +338,15 @@ class StreamScorer:
         ticks = self._ticks_of(name, given, self._horizon)
         return np.inf if ticks is None else ticks
 
+    @property
+    def own(self) -> list[OwnColumn]:
+        """How features become numbers."""
+        return self._engine.own
+
+    def tick_of(self, id: Hashable) -> Any:
+        """The ticks of the interaction with this id, which is known."""
+        return self._running.rows["ticks"][self._row_of(id)].item()
+
     def _row_of(self, id: Hashable) -> int:
         row = self._rows.get(id_key(id), NO_ROW)
         if row == NO_ROW or self.is_too_old(self._running.rows["ticks"][row]):

@@ -22,6 +22,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.exceptions import EdgesError, ParameterError, TdlgError
 from tdlg.live.cases import Alert, Alerts, RecentEvents, StoredEvent
 from tdlg.live.challenger import Challenger, Seen
+from tdlg.live.drift import FLAGS, Drift, quantities_of
 from tdlg.live.event import (
     ALIAS,
     EVENTS,
@@ -151,11 +152,16 @@ class LiveState:
     which the edges are known. is_fresh : no event has come since the directory was opened. set_aside : the records of the
     log that could not be learnt and are left out, "sequence", "kind", "count" and "error" of each. review : what people
     did. generation : the name of the model's, which alerts keep. rules : those beside the model, and what they have seen.
-    challenger : a second model that scores too, and why one could not go on.
+    challenger : a second model that scores too, and why one could not go on. drift : counts of the last days.
     """
 
     def __init__(
-        self, model: Any, scorer: StreamScorer, settings: Settings, n_recent: int, start: Start | None = None
+        self,
+        model: Any,
+        scorer: StreamScorer,
+        settings: Settings,
+        n_recent: int,
+        start: Start | None = None,
     ) -> None:
         self.model, self.scorer = model, scorer
         self.outcome = Outcome(model)
@@ -171,12 +177,18 @@ class LiveState:
         self._day = self.outcome.day
         self.is_fresh = True
         self.set_aside: list[dict[str, Any]] = []
+        start = start or start_of(model, self.outcome)
+        quantities = start.quantities
+        if quantities is None:
+            latest = start.latest if len(start.latest[0]) else start_of(model, self.outcome).latest
+            quantities = quantities_of(model, self.outcome, scorer.own, *latest)
+        self.drift = Drift(quantities, scorer.own, self._day)
         self.use(self._prepared(settings, start))
 
     # ---- settings
 
-    def _prepared(self, settings: Settings, start: Start | None) -> Prepared:
-        start, edges, ahead = start or start_of(self.model, self.outcome), self.model.edges_, settings.ahead
+    def _prepared(self, settings: Settings, start: Start) -> Prepared:
+        edges, ahead = self.model.edges_, settings.ahead
         threshold = Threshold(self.outcome, settings.threshold, settings.alerts_per_day, start)
         features = [*edges.feature_names, *(["weight"] if edges.weight is not None else [])]
         if self.outcome.unit is None and isinstance(ahead, str):
@@ -239,6 +251,8 @@ class LiveState:
         """
         if aliases:
             self.aliases |= aliases
+        ends = [*zip(map(id_key, read.src), map(id_key, read.dst), strict=True)]
+        flags, noted = self._flags(ends, read.unseen), []
         scores, outcome, recent = self.scorer.process(read), self.outcome, self.recent
         values, has_classes = scores.values.reshape(len(ids), -1), bool(outcome.classes)
         labels = {k: (outcome.label(label), at) for (k, label), at in zip(read.labels, read.known, strict=True)}
@@ -255,15 +269,17 @@ class LiveState:
                 is_alert = self._is_alert(key)
             else:
                 label, known = labels.get(k, (None, None))
-                ends = read.src[k], read.dst[k]
-                event = StoredEvent(0, id, *ends, ticks[k], stored[k], of_event, score, late[k], label, known)
+                src, dst = ends[k]
+                event = StoredEvent(
+                    0, id, read.src[k], read.dst[k], ticks[k], stored[k], of_event, score, late[k], label, known
+                )
                 event.columns = None if scores.columns is None else scores.columns[k]  # a view, which an alert copies
-                recent.add(event, (key, id_key(ends[0]), id_key(ends[1])))
+                recent.add(event, (key, src, dst))
                 self.n_events += 1
                 by_score = score >= threshold.value
                 may_alert = label is None  # one that comes with its label is no alert
                 if may_alert and self.review.snoozed:
-                    may_alert = not self.review.is_snoozed(id_key(ends[0]), id_key(ends[1]), ticks[k])
+                    may_alert = not self.review.is_snoozed(src, dst, ticks[k])
                 if self.challenger is not None:
                     seen.append((k, Seen(key, ticks[k], score, may_alert, may_alert and by_score, label)))
                 is_alert = may_alert and (by_score or k in fired)
@@ -271,6 +287,8 @@ class LiveState:
                     self._raise_alert(event, None if explorer is None else 1.0, rules=fired.get(k, ()))
                 elif explorer is not None and label is None and score < threshold.value and k not in fired:
                     self._explore(explorer, event)
+                flags[k] += FLAGS["alerts"] * is_alert
+                noted.append(k)
                 counts = self.days.setdefault(int(ticks[k] // self._day), [0, 0])
                 counts[0] += 1
                 counts[1] += is_alert
@@ -282,7 +300,25 @@ class LiveState:
             del self.days[min(self.days)]
         if seen:
             self._challenge(lambda one: one.process([stored[k] for k, _ in seen], [event for _, event in seen]))
+        if len(noted) == len(ids):
+            self.drift.add(ticks, found, read.own, flags)
+        else:  # not those that came before
+            mine = [[column[k] for k in noted] for column in (ticks, found, flags)]
+            self.drift.add(mine[0], mine[1], read.own[noted], mine[2])
         return answers
+
+    def _flags(self, ends: list[tuple[Any, Any]], unseen: NDArray[np.bool_]) -> list[int]:
+        """What is noted of events before they are scored: whether they have a new node, and a new category."""
+        sources, destinations = self.scorer.nodes.by_key
+        new: set[tuple[int, Any]] = set()
+        flags = [FLAGS["new categories"] * is_new for is_new in unseen.tolist()]
+        for k, (src, dst) in enumerate(ends):
+            fresh = {(0, src)} if src not in sources else set()
+            fresh |= {(sources is not destinations, dst)} if dst not in destinations else set()
+            if fresh - new:
+                flags[k] += FLAGS["new nodes"]
+                new |= fresh
+        return flags
 
     def _challenge(self, act: Callable[[Challenger], object]) -> None:
         """Let the challenger go on; an error is none of the model in place, and ends it."""
@@ -414,7 +450,7 @@ class LiveState:
 
     # ---- labels
 
-    def label(self, id: Any, label: Any, time: Any) -> LabelAnswer:
+    def label(self, id: Any, label: Any, time: Any, *, is_decision: bool = False) -> LabelAnswer:
         """Set, replace or withdraw the label of an event, which was logged before."""
         error = self.label_error(id, label, time)
         if error is not None:
@@ -424,6 +460,8 @@ class LiveState:
             values, at = self.scorer.answered(id) or (None, None)
             self._challenge(lambda one: one.label(id, label, time, values, at))
             self.scorer.label(id, label, time)
+            if label is not None and not is_decision:
+                self.drift.add_label(self.scorer.tick_of(id), ticks, self.clock)
         self.n_labels += 1
         event, alert = self.recent.get(id), self.alerts.get(id)
         if event is not None:
@@ -457,7 +495,7 @@ class LiveState:
     def change(self, entry: Mapping[str, Any]) -> None:
         """Learn what a reviewer did with an alert, which was logged before."""
         if "label" in entry:
-            self.label(entry["id"], entry["label"], entry["time"])
+            self.label(entry["id"], entry["label"], entry["time"], is_decision=True)
         self.review.learn_change(entry, self.alerts.get(entry["id"]), self.alerts)
 
     def act(self, actions: Sequence[Mapping[str, Any]]) -> None:
@@ -586,6 +624,7 @@ class LiveState:
             "review": self.review.arrays(),
             "rules": self.rules.arrays(),
             "challenger": {} if self.challenger is None else self.challenger.arrays(),
+            "drift": self.drift.arrays(),
         }
         arrays = {f"{part}/{name}": array for part, of in parts.items() for name, array in of.items()}
         return {"content": np.frombuffer(encode(content).encode(), np.uint8), **arrays}
@@ -603,8 +642,12 @@ class LiveState:
             )
         n_recent = n_recent or content["n_recent"]
         scorer = StreamScorer.restore(model, PrefixedArrays(arrays, "scorer/"))
-        threshold = PrefixedArrays(arrays, "threshold/")
-        state = cls(model, scorer, Settings(**content["settings"]), n_recent, saved_start(threshold))
+        threshold, drift = PrefixedArrays(arrays, "threshold/"), PrefixedArrays(arrays, "drift/")
+        is_known = "content" in drift  # not in snapshots of earlier versions
+        start = saved_start(threshold)._replace(quantities=[] if is_known else None)
+        state = cls(model, scorer, Settings(**content["settings"]), n_recent, start)
+        if is_known:
+            state.drift = Drift.restored(drift, scorer.own)
         state._threshold.restore(threshold)
         state.recent = RecentEvents.restored(n_recent, model.edges_.bipartite, PrefixedArrays(arrays, "recent/"))
         state.alerts = Alerts.restored(PrefixedArrays(arrays, "alerts/"))

@@ -406,6 +406,11 @@ class NodeCodes:
         """The number of nodes."""
         return len(self._ids) - len(self._free)
 
+    @property
+    def by_key(self) -> tuple[Mapping[Hashable, int], Mapping[Hashable, int]]:
+        """The codes of sources and of destinations by the keys of their ids."""
+        return self._codes
+
     def id_of(self, code: int) -> Any:
         """The id of a node."""
         return self._ids[code]

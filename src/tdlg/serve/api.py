@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -282,6 +283,10 @@ class Api:
         """Figures: how much there is to do, and how many alerts were confirmed."""
         return answered(await self._worker.ask(lambda live: live.statistics()))
 
+    async def drift(self, request: Request) -> Response:
+        """How far the last week is from the fit."""
+        return answered(await self._worker.ask(lambda live: live.drift()))
+
     async def about(self, request: Request) -> Response:
         """What the scores mean, and which labels confirm and dismiss an alert."""
 
@@ -326,7 +331,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Counts and times for Prometheus."""
-        found = await self._worker.ask(lambda live: live.health())
+        found, drift = await self._worker.ask(lambda live: (live.health(), live.drift()))
         gauges = {
             "up": found["ok"],
             "queue_events": self._worker.waiting,
@@ -336,8 +341,11 @@ class Api:
             "unseen_categories": found["n_unseen_categories"],
             "differing_repetitions": found["n_differing"],
             "records_set_aside": len(found["set_aside"]),
+            "refit_due": drift["refit"],
+            "expected_precision": math.nan if drift["expected_precision"] is None else drift["expected_precision"],
         }
-        return Response(self._metrics.text(gauges), media_type=CONTENT_TYPE_LATEST)
+        drifts = {one["of"]: one["value"] / one["threshold"] for one in drift["quantities"] if one["value"] is not None}
+        return Response(self._metrics.text(gauges, drifts), media_type=CONTENT_TYPE_LATEST)
 
     async def openapi(self, request: Request) -> Response:
         """The description of all this, for programs."""

@@ -29,6 +29,8 @@ SECONDS_PER_DAY = 8.0
 REQUEST_EVERY = 0.1  # seconds between requests
 HEADERS = {"content-type": "application/json"}
 COLLEAGUE = "lee"  # who reviews too, played by the demo
+EXPLORED = 2  # events a day for random review
+CHANGED, FACTOR = np.datetime64("2025-06-01", "s"), 1.8  # from then on amounts are larger, which the drift shows
 LOOK_EVERY = 40  # steps between two cases that the colleague takes
 REFIT_EVERY = "7d"  # of the payments: then a challenger is fitted
 RULES = """# Rules beside the model: an event for which all conditions of one hold is an alert.
@@ -78,7 +80,9 @@ def run_live_demo(
     model = fit_on_past(payments, random_state)
     with (
         TemporaryDirectory() as place,
-        LiveModel.open(folder := str(Path(place) / "live"), model, alerts_per_day=ALERTS_PER_DAY) as live,
+        LiveModel.open(
+            folder := str(Path(place) / "live"), model, alerts_per_day=ALERTS_PER_DAY, explore=EXPLORED
+        ) as live,
         Service(live, port=port) as service,
     ):
         say(f"desk: {service.url} (Ctrl-C stops)\n")
@@ -89,6 +93,10 @@ def run_live_demo(
         say(
             f"The state and rules.toml are in {Path(folder).parent}. A challenger is fitted every {REFIT_EVERY}; see Model."
         )
+        say(
+            f"{EXPLORED} payments a day are no alerts, but drawn for random review. From {str(CHANGED)[:10]} on amounts are"
+        )
+        say(f"{FACTOR:g} times as large: the desk tells it under Drift.")
         tokens = dict(_added(live, name, role) for name, role in (("anna", "analyst"), (COLLEAGUE, "lead")))
         say(
             f"Two people review: {COLLEAGUE}, whom the demo plays, and anna. To be anna, sign in at the desk with the token"
@@ -119,7 +127,7 @@ def _added(live: LiveModel, name: str, role: str) -> tuple[str, str]:
 
 def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[str], object], token: str) -> None:
     connection = http.client.HTTPConnection(url.removeprefix("http://").rstrip("/"), timeout=60)
-    start, scenario = time.monotonic(), payments.scenario
+    start, scenario, told = time.monotonic(), payments.scenario, ""
     for step, due in zip(count(), steps(payments, seconds_per_day), strict=False):
         for answer in _post(connection, "/score", due.events):
             if answer.get("alert"):
@@ -131,6 +139,10 @@ def _play(url: str, payments: Payments, seconds_per_day: float, say: Callable[[s
         _post(connection, "/labels", due.labels)
         if step % (LOOK_EVERY if seconds_per_day else 1) == 0:
             _review(connection, token, scenario, step)
+            drifts = ", ".join(one["of"] for one in _get(connection, "/drift", token)["quantities"] if one["drifts"])
+            if drifts != told:
+                say(f"Drift of {drifts}: refit." if drifts else "No drift any more.")
+            told = drifts
         time.sleep(max(0.0, start + step * REQUEST_EVERY - time.monotonic()) if seconds_per_day else 0.0)
     connection.close()
 
@@ -156,7 +168,8 @@ def _event(payments: Payments, k: int) -> dict[str, Any]:
     edges = payments.edges
     assert edges.features is not None
     ends = {"src": str(edges.src[k]), "dst": str(edges.dst[k]), "time": str(edges.time[k])}
-    return {"id": f"payment {k}", **ends, "amount": float(edges.features[k, 0])}
+    amount = float(edges.features[k, 0]) * (FACTOR if edges.time[k] >= CHANGED else 1.0)
+    return {"id": f"payment {k}", **ends, "amount": round(amount, 2)}
 
 
 def _label(payments: Payments, k: int) -> dict[str, Any]:
@@ -165,8 +178,7 @@ def _label(payments: Payments, k: int) -> dict[str, Any]:
 
 def _review(connection: http.client.HTTPConnection, token: str, scenario: NDArray[Any], step: int) -> None:
     """What the colleague does with the highest case that nobody has: hand it to anna, or decide it with what is true."""
-    connection.request("GET", "/cases?assignee=-&limit=1", headers={"authorization": f"Bearer {token}"})
-    for case in json.loads(connection.getresponse().read())["cases"]:
+    for case in _get(connection, "/cases?assignee=-&limit=1", token)["cases"]:
         changes: list[dict[str, Any]] = [{"id": one["id"], "version": one["version"]} for one in case["alerts"]]
         for change in changes:
             if step // LOOK_EVERY % 3 == 1:
@@ -176,6 +188,12 @@ def _review(connection: http.client.HTTPConnection, token: str, scenario: NDArra
             else:
                 change |= {"label": 0, "reason": "confirmed by the customer"}
         _post(connection, "/decisions", changes, authorization=f"Bearer {token}")
+
+
+def _get(connection: http.client.HTTPConnection, path: str, token: str) -> dict[str, Any]:
+    connection.request("GET", path, headers={"authorization": f"Bearer {token}"})
+    answer: dict[str, Any] = json.loads(connection.getresponse().read())
+    return answer
 
 
 def _post(

@@ -20,6 +20,8 @@ GAUGES = {
     "unseen_categories": "Events with a category that no fitted edge has, since the model was fitted.",
     "differing_repetitions": "Repeated events whose content is not that of the first one with their id, since the start.",
     "records_set_aside": "Records of the log that could not be learnt and are left out.",
+    "refit_due": "1 if the last week drifts from the fit.",
+    "expected_precision": "Share of the last week's alerts that the scores expect to be confirmed.",
 }
 
 
@@ -42,12 +44,22 @@ class Metrics:
             "request_seconds", "Time from the first byte of a request to its answer.", buckets=SECONDS
         )
         self.turns = histogram("turn_events", "Events and labels written with one sync of the log.", buckets=SIZES)
+        self._drift = Gauge(
+            "drift",
+            "How far the last week is from the fit, in times of the threshold.",
+            ["of"],
+            registry=self._registry,
+            namespace="tdlg",
+        )
         self._gauges = {
             name: Gauge(name, text, registry=self._registry, namespace="tdlg") for name, text in GAUGES.items()
         }
 
-    def text(self, gauges: Mapping[str, float]) -> bytes:
-        """All of them in the text format, and gauges with the values of this moment."""
+    def text(self, gauges: Mapping[str, float], drifts: Mapping[str, float] = {}) -> bytes:
+        """All of them in the text format, and gauges with the values of this moment; `drifts` has those of `drift`."""
+        self._drift.clear()
+        for of, value in drifts.items():
+            self._drift.labels(of).set(value)
         for name, value in gauges.items():
             self._gauges[name].set(value)
         return generate_latest(self._registry)

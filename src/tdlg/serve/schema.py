@@ -368,6 +368,27 @@ class Statistics(Struct, forbid_unknown_fields=True):
     random: Random
 
 
+class Quantity(Struct, forbid_unknown_fields=True):
+    """How far one quantity of the last week is from the fit: a population stability index."""
+
+    of: Annotated[str, says("'scores', 'alerts', 'new nodes', 'new categories', 'label delay', or a feature.")]
+    value: Annotated[float | None, says("null as long as there are too few events.")]
+    threshold: Annotated[
+        float | None, says("What chance reaches in one week of a thousand, for all quantities together.")
+    ]
+    drifts: bool
+    words: Annotated[str, says("Where most has changed.")]
+
+
+class Drift(Struct, forbid_unknown_fields=True):
+    """Whether the last week is so far from the fit that the model should be fitted again."""
+
+    refit: bool
+    quantities: list[Quantity]
+    expected_precision: Annotated[float | None, says("Of the last week's alerts, by the scores.")]
+    alerts: Annotated[int, says("How many these are.")]
+
+
 class About(Struct, forbid_unknown_fields=True):
     """What the scores mean, and which labels confirm and dismiss an alert; none dismisses it if there are several."""
 
@@ -607,6 +628,7 @@ ADDRESSES = (
         note="'limit' is ignored. Text that a spreadsheet would take for a formula begins with an apostrophe.",
     ),
     Address("GET", "statistics", "How much there is to do, and how many alerts were confirmed", Statistics),
+    Address("GET", "drift", "How far the last week is from what the model was fitted on", Drift),
     Address("GET", "about", "What the scores mean", About),
     Address("GET", "changes", "What happened to alerts", Changes, ChangesQuery, refusals=(422,), note=FEED),
     Address("GET", "health", "Whether events can be scored", Health, note="Needs no token."),

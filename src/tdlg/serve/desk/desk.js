@@ -2,7 +2,7 @@
 
 import { Cases } from "./cases.js";
 import { ask, byId, counted, tell, valued } from "./dom.js";
-import { showFigures } from "./figures.js";
+import { showDrift, showFigures } from "./figures.js";
 import { listenToForms, showAudit, showDecided, showSnoozed } from "./lists.js";
 import { showModel } from "./model.js";
 import { showNode } from "./node.js";
@@ -23,6 +23,7 @@ const shownBy = {
   audit: () => showAudit(),
   figures: () => showFigures(),
   model: () => showModel(desk),
+  drift: () => showDrift(),
   node: (id) => showNode(about, id),
 };
 
