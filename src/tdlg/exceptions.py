@@ -36,6 +36,8 @@ class _Message:
 class TdlgError(_Message, ValueError):
     """Base class of every error that this package raises deliberately.
 
+    The attributes `problem`, `hint` (all hints in one text) and `parameter` have the same.
+
     Parameters
     ----------
     problem
@@ -44,8 +46,6 @@ class TdlgError(_Message, ValueError):
         What to do, in sentences.
     parameter
         Name of the invalid parameter. None by default: the error is not about one parameter.
-
-    The attributes `problem`, `hint` (all hints in one text) and `parameter` have the same.
 
     Examples
     --------
