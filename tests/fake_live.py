@@ -4,6 +4,7 @@ labels among those known at its two ends."""
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -69,7 +70,7 @@ class FakeLive:
         self.sequence, self.review = 0, Review()
         self.disk_is_full = False
         self.rule_text, self.rival = "", None
-        self.model_file, self.settings = "model.tdlg", SimpleNamespace(alerts_per_day=None)
+        self.model_file, self.settings = Path("generation-0001/model.tdlg"), SimpleNamespace(alerts_per_day=None)
         self.clock = None
         self.delay = 0.0
         self.batches = []  # the sizes of what was written with one sync
@@ -104,7 +105,8 @@ class FakeLive:
         if score >= self.threshold:
             features = {name: event[name] for name in self._features if name in event}
             alert = Alert(len(self._alerts) + 1, id, event["src"], event["dst"], event["time"], features, score)
-            alert.rules = [{"name": "large", "why": f"amount = {event.get('amount')}"}] if self.rule_text else []
+            name = self.rules()["rules"][0]["name"] if self.rule_text else ""
+            alert.rules = [{"name": name, "why": f"amount = {event.get('amount')}"}] if self.rule_text else []
             self._alerts[id] = alert
             self._note("alert", alert)
         return self._said(id, score, late=late)

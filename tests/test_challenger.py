@@ -407,6 +407,7 @@ def test_the_service_shows_promotes_and_has_the_card(tmp_path):
         assert client.post("/actions", {"do": "promote", "generation": "generation-0007"}).status == 422
         assert client.post("/actions", {"do": "promote", "generation": "generation-0002"}).status == 200
         assert client.get("/challenger").json == {"challenger": None, "generation": "generation-0002", "failure": None}
+        client.connection.sock.settimeout(300)  # a process of its own fits a copy of the model
         card = client.get("/card").json
         assert card["data"]["n_edges"] == len(live.model.edges_)
         page = client.get("/card.html")

@@ -664,7 +664,7 @@ def test_rules_and_the_challenger(team):
     )
     assert browser.run("document.querySelectorAll('#rivals tbody tr')[4].textContent").startswith("Average precision0.")
     lee.post("/actions", {"do": "rules", "text": RULES})
-    lee.post("/score", event("r", "zed", amount=990), authorization=f"Bearer {SECRET}")
+    lee.post("/score", event("r", "zed", "bar", amount=990), authorization=f"Bearer {SECRET}")
     browser.run("location.hash = 'figures'; location.hash = 'model'")
     browser.wait("document.querySelector('#rules tbody th')?.textContent === 'large & <b>'")
     browser.run("location.hash = 'alerts'")

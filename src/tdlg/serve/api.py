@@ -145,11 +145,10 @@ class Api:
 
     async def challenger(self, request: Request) -> Response:
         """A second model beside the one in place; the interval is computed beside the scores."""
-        evidence, health = await self._worker.ask(lambda live: (live.evidence(), live.health()))
+        evidence, health, file = await self._worker.ask(lambda live: (live.evidence(), live.health(), live.model_file))
         compared = None if evidence is None else await asyncio.to_thread(evidence.compared)
         failure = health["challenger_failure"] or health["refit_failure"]
-        found = {"challenger": compared, "generation": health["generation"], "failure": failure}
-        return answered(found)
+        return answered({"challenger": compared, "generation": file.parent.name, "failure": failure})
 
     async def card(self, request: Request) -> Response:
         """The model card as JSON."""
