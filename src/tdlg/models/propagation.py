@@ -58,7 +58,6 @@ from tdlg.propagate.features import (
     table_columns,
 )
 from tdlg.propagate.plan import TwoEnds, own_values, single
-from tdlg.sampling.index import joined_edges, without_repeats
 from tdlg.tables.labels import plain_classes
 from tdlg.tables.rows import Sample, kept_rows
 
@@ -258,6 +257,8 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         features = self.features_
         check_classes(features.plan_, edges)
         own_values(edges, features.plan_.own)  # refuses edges that lack features
+        from tdlg.sampling.index import joined_edges, without_repeats
+
         at = find_fitted(features, edges)
         if not edges.same_table(features.edges_):
             at = without_repeats(at)  # more copies of an edge than are known are new edges
@@ -310,12 +311,10 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         return [] if self._linear_goes_astray(rows, binned) else [training.fit_linear(self._linear, *rows[:3])]
 
     def _settings(self, rows: TrainingRows) -> dict[str, Any]:
-        """Settings of the boosted trees."""
         target = rows.target if self._target == "classes" else None
         return training.boosting_settings(len(rows.target), 0, target) | {"random_state": as_seed(self.random_state)}
 
     def _linear_goes_astray(self, rows: TrainingRows, binned: BinnedColumns) -> bool:
-        """Whether the trees alone clearly predict the latest rows better, where both are fitted to the earlier ones."""
         return False
 
     # ---- what is known, and when
@@ -650,7 +649,6 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         return softmax(self._answer(columns))
 
     def _answer(self, columns: Floats) -> Floats:
-        """Weighted means of the members' log-probabilities."""
         if not len(columns):
             return np.zeros((0, len(self.classes_)))
         columns = single(columns).astype(np.float64)
