@@ -122,12 +122,11 @@ def surprises(src, dst, time, category, number, fast, slow):
             whole = count(same[0]) if k == 4 else everything
             rare[i][k] = math.log10((whole + 1) / (count(same[k]) + 0.5))
             rare[i][k] = rare[i][k] if k == 4 else max(0.0, rare[i][k])
-        age = time[i] - time[order[0]]
-        p = min(1.0, fast * math.expm1(-age / fast) / (slow * math.expm1(-age / slow))) if age else 1.0
         for k in range(2):
             if count(same[k]) < 3:
                 newcomers[k].append(i)
                 f, s = (sum(math.exp((time[j] - time[i]) / width) for j in newcomers[k]) for width in (fast, slow))
+                p = (sum(math.exp((time[j] - time[i]) / fast) for j in before) + 1) / (everything + 1)
                 rush[i][k] = max(0.0, f * math.log(f / (s * p)) - (f - s * p)) / math.log(10) if f > s * p else 0.0
             n, mean, square = moments(number, weight, before)
             own = moments(number, weight, [j for j in before if same[k](j)])
@@ -135,7 +134,7 @@ def surprises(src, dst, time, category, number, fast, slow):
                 total = own[0] + 2
                 mean = (own[0] * own[1] + 2 * mean) / total
                 variance = (own[0] * own[2] + 2 * square) / total - mean**2
-                odd[i][k] = 0.5 * (number[i] - mean) ** 2 / (variance * (1 + 1 / total)) / math.log(10)
+                odd[i][k] = min(30.0, 0.5 * (number[i] - mean) ** 2 / (variance * (1 + 1 / total)) / math.log(10))
     return rare, rush, odd
 
 

@@ -211,11 +211,11 @@ def test_a_forger_must_change_something(saved, model):
 
 def test_a_newer_version_says_which_is_needed(saved):
     def newer(manifest):
-        manifest |= {"format_version": 10, "model": {"kind": "of the future"}}
+        manifest |= {"format_version": 11, "model": {"kind": "of the future"}}
         manifest["made_with"]["tdlg"] = "7.8.9"
 
     rewritten(saved, newer, members=[("a/new/kind.bin", b"")])
-    with pytest.raises(ReadError, match=r"version 10 .* tdlg 7\.8\.9; .*reads version 9.*pip install \. in it"):
+    with pytest.raises(ReadError, match=r"version 11 .* tdlg 7\.8\.9; .*reads version 10.*pip install \. in it"):
         load_model(saved)
 
 
@@ -227,7 +227,7 @@ def test_an_older_version_says_that_a_new_fit_is_needed(version, saved):
 
     rewritten(saved, older)
     with pytest.raises(
-        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 9\. .*Fit the model again"
+        ReadError, match=rf"version {version} .* tdlg 0\.0\.9; .*reads version 10\. .*Fit the model again"
     ):
         load_model(saved)
 

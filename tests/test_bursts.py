@@ -1,8 +1,9 @@
 import numpy as np
+import polars as pl
 import pytest
 
 import oracle
-from tdlg import BurstDetector, EdgeOutlierDetector, StreamScorer, TemporalEdges, load_model
+from tdlg import BurstDetector, EdgeOutlierDetector, StreamScorer, TemporalEdges, load_model, scan_edges
 from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.explain.reasons import burst_counts
 from tdlg.propagate.bursts import Arrivals, burst_surprises
@@ -25,7 +26,8 @@ def detector(**options):
 def test_equals_the_loop(kind):
     src, dst, time = network()
     wanted = oracle.bursts(src.tolist(), dst.tolist(), time.tolist(), 4.0, 60.0)
-    found = burst_surprises(Arrivals.of(TemporalEdges(src, dst, time.astype(kind))), 4.0, 60.0)
+    arrivals = Arrivals.of(TemporalEdges(src, dst, time.astype(kind)))
+    found = burst_surprises(arrivals, arrivals.keys, 4.0, 60.0)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     assert max(wanted) > 10
     np.testing.assert_array_equal(detector().fit(TemporalEdges(src, dst, time.astype(kind))).scores_, -found)
@@ -109,7 +111,8 @@ def test_finds_the_burst_and_says_why():
     earlier = np.flatnonzero((src == 3) & (time <= 151) & (time >= 147))
     assert table["reason"][0].startswith(f"{len(earlier)} interactions from node 3 within 4 time units, where 0.")
     assert set(table["neighbours"][0]) <= set(earlier)
-    usual = burst_counts(Arrivals.of(fitted.edges_), np.array([worst]), 4.0, 60.0)[1][0, 0]
+    arrivals = Arrivals.of(fitted.edges_)
+    usual = burst_counts(arrivals, arrivals.keys, np.array([worst]), 4.0, 60.0)[1][0, 0]
     assert f"where {usual:.2g} are usual" in table["reason"][0]
 
 
@@ -195,3 +198,66 @@ def test_what_is_usual_is_not_learnt_from_a_burst():
     )
     first, second = (-scores[time == at].min() for at in (1000.0, 1400.0))
     assert second > 0.8 * first > 30
+
+
+class TestGroups:
+    """An attack from many sources adds up where they have something in common."""
+
+    def edges(self):
+        rng = np.random.default_rng(3)
+        n, time = 2000, np.sort(np.r_[rng.uniform(0, 1000, 1940), rng.uniform(700, 712, 60)])
+        src, dst = rng.integers(0, 400, (2, n))
+        country = np.array([f"c{k % 20}" for k in src])
+        attack = (time > 700) & (time < 712)
+        country[attack], src[attack] = "c7", np.arange(1000, 1000 + attack.sum()) % 1400
+        features = {"country": country, "amount": rng.lognormal(0, 1, n)}
+        return TemporalEdges(src, dst, time, features=features), attack
+
+    def test_they_add_up(self):
+        edges, attack = self.edges()
+        alone = detector().fit(edges)
+        grouped = detector(groups=["country"]).fit(edges)
+        assert (alone.predict(edges) == 1).all()
+        assert grouped.offset_ == -np.log10(4 * 2000)
+        flagged = np.flatnonzero(grouped.predict(edges) == -1)
+        assert attack[flagged].all()
+        assert len(flagged) > attack.sum() / 2
+        table = grouped.explain(edges, 1, rows=flagged[-1:])
+        assert table["what"].item() == "category[country]"
+        assert "interactions with country 'c7' within 4 time units, where " in table["reason"].item()
+        assert table["effect"].item() == -grouped.scores_[flagged[-1]]
+        np.testing.assert_array_equal(np.minimum(grouped.scores_, alone.scores_), grouped.scores_)
+
+    def test_a_stream_goes_on_as_the_table(self):
+        edges, _ = self.edges()
+        model, found = detector(groups=["country"]).fit(edges[:1200]), []
+        scorer = StreamScorer(model)
+        for k in range(1200, 2000, 50):
+            scorer = StreamScorer.restore(model, scorer.state())
+            found.append(scorer.score_update(edges[k : k + 50]).values)
+        np.testing.assert_allclose(np.concatenate(found), model.score_samples(edges)[1200:], rtol=1e-10, atol=1e-10)
+        assert np.concatenate(found).min() < model.offset_
+
+    def test_a_file_has_the_same_scores(self, tmp_path):
+        edges, _ = self.edges()
+        edges.to_frame().write_parquet(tmp_path / "edges.parquet")
+        scanned = scan_edges(tmp_path / "edges.parquet", features=["country"], categories=["country"])
+        model = detector(groups=["country"])
+        filled = model.fill(scanned, tmp_path / "out.parquet", memory="2GB")
+        fitted = model.fit(edges)
+        found = pl.read_parquet(tmp_path / "out.parquet")
+        np.testing.assert_allclose(found["outlier_score"], -fitted.scores_, rtol=1e-5, atol=1e-9)
+        assert found["outlier"].sum() == (fitted.predict(edges) == -1).sum() > 0
+        assert filled.threshold == -fitted.offset_
+        with pytest.raises(
+            ParameterError, match=r"'groups' parameter of BurstDetector.*the features: country. Got 'amount'"
+        ):
+            detector(groups=["amount"]).fill(scanned, tmp_path / "no.parquet")
+
+    def test_by_name_and_saved(self, tmp_path):
+        edges, _ = self.edges()
+        fitted = EdgeOutlierDetector("burst", fast=4.0, slow=60.0, groups=["country"]).fit(edges)
+        fitted.save(tmp_path / "model.tdlg")
+        np.testing.assert_array_equal(load_model(tmp_path / "model.tdlg").score_samples(edges), fitted.scores_)
+        with pytest.raises(ParameterError, match="'groups' parameter of BurstDetector must name categories"):
+            detector(groups=["amount"]).fit(edges)

@@ -789,6 +789,60 @@ def test_outliers_of_all_notions(tmp_path):
     assert "weights by the labels: burst" in weighed
 
 
+def test_outliers_with_the_notion_of_the_paper_and_a_page(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"n{k % 7},m{(k + k // 300) % 5},{k},{'ab'[k % 2]}" for k in rng.permutation(600).tolist()] + [
+        "<b>,m1,590,a"
+    ]
+    (path := tmp_path / "log.csv").write_text("\n".join(["src,dst,time,kind", *lines]) + "\n")
+    page = tmp_path / "page.html"
+    more = "--with-misplaced", "--contamination", 0.02, "--report", page
+    result = ok("outliers", path, *more, "-o", tmp_path / "out.csv")
+    assert re.search(r"misplaced +\d+ +\d+ ", result.stderr)
+    assert f"wrote the report {page}" in result.stderr
+    text, got = page.read_text(encoding="utf-8"), rows_of((tmp_path / "out.csv").read_text())
+    assert "<script" not in text
+    assert "&lt;b&gt;" in text
+    assert "<b>," not in text
+    n_outliers = sum(row["outlier"] == "1" for row in got)
+    assert text.count('<td class="why"') == n_outliers > 3
+    assert {row["outlier_notion"] for row in got} - {""} <= {"burst", "rare", "misplaced"}
+    ok("outliers", path, "--report", tmp_path / "page.json", "--contamination", 0.02, "-o", tmp_path / "out.csv")
+    said = json.loads((tmp_path / "page.json").read_text())
+    assert [one["notion"] for one in said["notions"]] == ["bursts", "new and rare", "unusual values"]
+    assert said["n_outliers"] == len(said["rows"])
+
+
+@pytest.mark.parametrize("method", ["burst", "rare", "value", "shuffled", "linegraph"])
+def test_every_method_tells_the_reason_of_each_outlier(tmp_path, method):
+    lines = [f"n{k % 7},m{k % 5},{k % 400},{k % 9}" for k in range(600)] + ["n1,m1,399,5000"] * 60
+    (path := tmp_path / "log.csv").write_text("\n".join(["src,dst,time,amount", *lines]) + "\n")
+    got = rows_of(ok("outliers", path, "--method", method, "--contamination", 0.1).stdout)
+    outliers = [row for row in got if row["outlier"] == "1"]
+    notion = "misplaced" if method in ("shuffled", "linegraph") else method
+    assert outliers
+    assert {row["outlier_notion"] for row in outliers} == {notion}
+    assert all(row["outlier_reason"] for row in outliers)
+    assert not any(row["outlier_reason"] for row in got if row["outlier"] == "0")
+
+
+def test_bursts_of_a_group(tmp_path):
+    """The same in memory and on disk."""
+    lines = [f"n{k % 97},m{k % 89},{k},c{k % 20}" for k in range(2000)] + [f"x{k},m{k},1500,c3" for k in range(40)]
+    (path := tmp_path / "log.csv").write_text("\n".join(["src,dst,time,country", *lines]) + "\n")
+    burst = "--method", "burst", "--group", "country", "-o", tmp_path / "out.csv"
+    found = []
+    for more in ((), ("--memory", "2GB")):
+        ok("outliers", path, *burst, *more)
+        found.append(rows_of((tmp_path / "out.csv").read_text()))
+    memory, disk = ([(row["outlier_score"], row["outlier"]) for row in rows] for rows in found)
+    assert memory == disk
+    outliers = [row for row in found[0] if row["outlier"] == "1"]
+    assert {row["country"] for row in outliers} == {"c3"}
+    assert sum(row["src"][0] == "x" for row in outliers) > 20
+    assert "interactions with country 'c3' within" in found[0][-1]["outlier_reason"]
+
+
 def test_outliers_leave_out_what_may_be_a_label(tmp_path):
     """A column that marks outliers would be found to be rare; only a user who asks for it gets it, or names it as labels."""
     rng = np.random.default_rng(0)

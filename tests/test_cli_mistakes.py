@@ -27,7 +27,7 @@ WRONG_OPTIONS = [
     ("links x.csv --top 0", "--top: "),
     ("embed x.csv --seed 99999999999999999999", "--seed: "),
     ("explain m.tdlg x.csv --row soon", "--row: "),
-    ("outliers x.csv --report page.html", "No such option: --report"),
+    ("links x.csv --report page.html", "No such option: --report"),
     ("classify x.csv --label y --method nosuch", "--method: 'nosuch' is not one of"),
     ("classify x.csv --label y -o out.xlsx", "--output: the file must end in .csv, .tsv or .jsonl"),
     ("outliers x.csv -o out.parquet.gz", "--output: parquet is packed already"),
@@ -65,6 +65,8 @@ WRONG_OPTIONS = [
     *((f"{command} m.tdlg x.csv --bipartite", "--bipartite") for command in ("score", "nodes", "explain --row 1")),
     *((f"{command} x.csv --features a", "--features") for command in ("links", "rank --node a", "embed")),
     ("outliers x.csv --method burst --features a", "--features: --method burst does not use it."),
+    ("outliers x.csv --method burst --with-misplaced", "--with-misplaced: --method burst does not use it."),
+    ("outliers x.csv --method rare --group a", "--group: --method rare does not use it."),
     # the same on every path
     *(
         (f"{command} {where}", said)

@@ -476,9 +476,10 @@ def test_every_public_estimator_keeps_its_bits(name, path):
 
 PROPAGATION = """edges_ estimators_ features_ label_delay_ labels_ n_features_in_ n_rows_ n_rows_sampled_from_ setting_
     setting_reason_ typical_"""
-SURPRISE = "auc_ burst_scale_ digits_ edges_ fast_ n_features_in_ offset_ plan_ scores_ slow_ weights_"
+SURPRISE = """auc_ burst_scale_ digits_ edges_ fast_ misplaced_ misplaced_scale_ n_features_in_ offset_ plan_
+    rush_scale_ scales_ scores_ slow_ weights_"""
 FITTED_IN_VERSION_5 = {
-    "BurstDetector": "edges_ fast_ n_features_in_ offset_ scores_ slow_",
+    "BurstDetector": "edges_ fast_ n_features_in_ offset_ plan_ scores_ slow_",
     "EdgeEmbedding": "decay_ edges_ eigenvalues_ embedding_ n_components_ n_features_in_",
     "EdgeOutlierDetector": f"{SURPRISE} detector_",
     "LineGraphClassifier": """classes_ coef_ decay_ edges_ intercept_ labels_ n_features_in_ n_iter_ n_products_
@@ -502,7 +503,7 @@ def test_other_fitted_attributes_need_another_version_of_the_format(name):
     few = {"n_components": 5} if "n_components" in kind().get_params() else {}
     model = kind(**few).fit(made_edges())
     assert set(model.__getstate__()) - set(model.get_params(deep=False)) == set(FITTED_IN_VERSION_5[name].split())
-    assert persist.FORMAT_VERSION == 9
+    assert persist.FORMAT_VERSION == 10
 
 
 def test_only_public_estimators_are_known():

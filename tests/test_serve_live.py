@@ -287,6 +287,27 @@ def test_bursts(tmp_path):
         assert client.get("/charts/node.svg?id=terminal%201").status == 200
 
 
+def test_outliers_of_all_notions(tmp_path):
+    """Alerts with the reason of the notion that spoke, scores as of the whole table, also after a restart."""
+    detector = EdgeOutlierDetector().fit(PAYMENTS.edges[:N_FITTED].with_label(None))
+    sent = [*events(60)]
+    odd = {**sent[-1], "id": "odd", "src": "customer unknown", "amount": 10.0 * PAYMENTS.edges.features.max()}
+    with LiveModel.open(tmp_path / "state", detector) as live, serving(live) as client:
+        answers = [*client.post("/score", sent).json, client.post("/score", odd).json]
+        assert answers[-1]["alert"]
+        assert answers[-1]["predicted"] == 1
+        explained = client.get("/explain?id=odd")
+        assert is_described("GET", "/explain", explained)
+        reasons = explained.json["reasons"]
+        assert {reason["what"].split()[0] for reason in reasons} == {"rare", "value"}
+        assert any(reason["reason"] == "source 'customer unknown' was never seen before" for reason in reasons)
+        assert client.get("/alerts").json["alerts"][0]["id"] == "odd"
+    with LiveModel.open(tmp_path / "state") as live:
+        assert [answer.score for answer in live.submit([*sent, odd])] == [answer["score"] for answer in answers]
+    edges = PAYMENTS.edges[: N_FITTED + 60].with_label(None)
+    np.testing.assert_allclose([a["score"] for a in answers[:-1]], -detector.score_samples(edges)[N_FITTED:], rtol=1e-9)
+
+
 # ---- the command
 
 

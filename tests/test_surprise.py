@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -128,7 +130,7 @@ def test_far_more_newcomers_than_usual_are_told():
     fitted = RarityDetector().fit(TemporalEdges(src, rng.integers(0, 30, n), time))
     assert roc_auc_score(np.isin(np.arange(n), np.arange(3000, 3300)), -fitted.scores_) > 0.97
     reasons = fitted.explain(fitted.edges_, rows=3200)["reason"].to_list()
-    assert any("new sources within" in reason for reason in reasons)
+    assert any(" new sources among " in reason for reason in reasons)
 
 
 def test_one_strong_notion_is_enough_and_weak_ones_are_not_added():
@@ -191,3 +193,75 @@ def test_small_and_equal_tables():
         fitted = EdgeOutlierDetector().fit(edges)
         assert np.isfinite(fitted.scores_).all()
         assert (fitted.predict(edges) == 1).all()
+
+
+def test_a_network_that_grows_is_not_flagged_for_its_newcomers():
+    """Many more newcomers than before, in a year in which there is more of everything, are no crowd."""
+    rng = np.random.default_rng(0)
+    time = np.sort(np.r_[rng.uniform(0, 1000, 2000), rng.uniform(600, 700, 6000)])
+    src, dst = (rng.random((2, 8000)) * np.sqrt(np.arange(8000)) * 12).astype(int)
+    fitted = EdgeOutlierDetector().fit(TemporalEdges(src, dst, time))
+    assert (fitted.digits_[:, 1] > 3).mean() < 0.03
+    assert (fitted.predict(fitted.edges_) == -1).mean() < 0.04
+
+
+def test_values_that_were_all_alike_give_few_digits():
+    amount = np.r_[np.full(500, 7.0), 8.0, np.full(499, 7.0)]
+    fitted = SurpriseDetector(["value"]).fit(
+        TemporalEdges([1, 2] * 500, [3, 3, 4, 4] * 250, range(1000), features={"amount": amount})
+    )
+    assert 3 < fitted.digits_.max() == fitted.digits_[500, 0] < 20
+
+
+def habits():
+    rng = np.random.default_rng(0)
+    src = rng.integers(0, 20, 600)
+    return src, 20 + (src + rng.integers(0, 4, 600)) % 20, src * 5.0 + rng.normal(0, 2, 600)
+
+
+@cache
+def misplaced():
+    src, dst, time = (np.r_[c, d] for c, d in zip(habits(), ([3, 17], [24, 35], [90.0, 5.0]), strict=True))
+    return EdgeOutlierDetector(with_misplaced=True, random_state=0).fit(TemporalEdges(src, dst, time))
+
+
+class TestMisplaced:
+    """The paper's notion, which joins on request."""
+
+    def test_its_digits_are_calibrated_like_the_others(self):
+        fitted = misplaced()
+        detector = fitted.detector_
+        assert detector.names == (*NOTIONS, "misplaced")
+        digits = detector.digits_[:, 3]
+        assert set(np.argsort(-digits)[:2]) == {600, 601}
+        assert digits[600:].min() > 2
+        assert (digits[:600] > 1).mean() < 0.15
+        assert (-detector.scores_ == detector.digits_.max(axis=1)).all()
+        assert detector.overview()["notion"][3] == "misplaced"
+        reason = fitted.explain(fitted.edges_, 9, rows=600).filter(what="misplaced src")["reason"].item()
+        assert reason.startswith("source node 3 had ")
+        assert "other interactions, the nearest " in reason
+
+    def test_new_edges_and_files(self, tmp_path):
+        fitted = misplaced()
+        new = TemporalEdges([8, 99], [29, 98], [2.0, 92.0])
+        found = fitted.detector_.notions_of(new)
+        assert found.shape == (2, 4)
+        assert found[:, 3].min() > 2
+        fitted.save(tmp_path / "model.tdlg")
+        loaded = load_model(tmp_path / "model.tdlg")
+        np.testing.assert_array_equal(loaded.score_samples(new), fitted.score_samples(new))
+        reasons = loaded.explain(new, 9, rows=1).filter(what="misplaced src")["reason"].to_list()
+        assert reasons == ["source node 99 had no other interaction"]
+
+    def test_it_cannot_be_streamed(self):
+        with pytest.raises(ParameterError, match="cannot tell whether an interaction is misplaced"):
+            StreamScorer(misplaced())
+
+    def test_alone_it_has_reasons_too(self):
+        for method in ("linegraph", "shuffled"):
+            fitted = EdgeOutlierDetector(method, cv=2, random_state=0).fit(TemporalEdges(*habits()))
+            reasons = fitted.explain(fitted.edges_, rows=[5])
+            assert set(reasons["what"]) == {"src", "dst", "pair"}
+            assert reasons["what"][-1] == "pair" or method == "shuffled"
+            assert reasons["score"][0] == -fitted.scores_[5]

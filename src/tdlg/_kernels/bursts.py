@@ -156,7 +156,8 @@ def judge_events(
                 bursts[event] = max(bursts[event], found)
             learns[k], earlier[k] = found < least, before
             by_fast, by_slow = _faded(0, tick, fast, slow, all_time[k], all_sums[k])
-            fades = np.exp(-np.float64(present - all_time[k, 0]) / slow)
+            waited = np.float64(present - all_time[k, 0])
+            fades = np.exp(-waited / slow)
             rarity = np.log10((all_sums[k, 0, 1, 0] * fades + 1.0) / (before + 0.5))
             rare[event, k] = _under_its_past(rarity, age, fast, slow, past[k], pace[k])
             if k < ENDS:
@@ -171,8 +172,10 @@ def judge_events(
                         )
                         odd[event, column] = _under_its_past(far, age, fast, slow, past[at], pace[at])
                 rush[event, k] = 0.0
-                if before < FEW:
-                    rush[event, k] = _counted(1, tick, present, share, fast, slow, BURST, all_time[k], all_sums[k])[0]
+                if before < FEW:  # beside the share of newcomers among all edges, so that a busy hour or year is none
+                    lately = (all_sums[k, 0, 0, 0] + by_fast) * np.exp(-waited / fast)
+                    of_all = lately / ((all_sums[k, 0, 1, 0] + by_slow) * fades)
+                    rush[event, k] = _counted(1, tick, present, of_all, fast, slow, BURST, all_time[k], all_sums[k])[0]
             all_sums[k, 0, 0, 0] += by_fast
             if learns[k]:
                 all_sums[k, 0, 1, 0] += by_slow
@@ -185,7 +188,7 @@ def _compared(x, at, of_node, of_all, weights):
     """Digits of a value beside those of its node before it, to which those of all are added a little; then it is learnt.
 
     Both have at place `at` how many values there were, their sum and the sum of their squares. A value of `BURST` digits is
-    not learnt.
+    not learnt; more are not told, since values that were all alike make any other one immensely improbable.
     """
     n = of_all[at]
     mean = of_all[at + 1] / n if n > 0.0 else x
@@ -199,7 +202,7 @@ def _compared(x, at, of_node, of_all, weights):
             sums[at] += weight
             sums[at + 1] += weight * x
             sums[at + 2] += weight * x * x
-    return digits
+    return min(digits, BURST)
 
 
 @compiled

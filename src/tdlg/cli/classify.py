@@ -302,6 +302,8 @@ def outliers(
     label: str | None = None,
     positive: str | None = None,
     contamination: Annotated[float | None, typer.Option(min=0.0, max=0.5)] = None,
+    with_misplaced: bool = False,
+    report: Path | None = None,
     save: Path | None = None,
     memory: str | None = None,
     engine: str | None = None,
@@ -329,15 +331,20 @@ def outliers(
     slow : DURATION
         The time that shows what is usual: for example 10d, or a number. By default one standard deviation of the times.
     group : A,B
-        With --method any, columns of categories, such as an address prefix or a country, whose rows are counted for bursts
-        together.
+        With --method any or burst, columns of categories, such as an address prefix or a country, whose rows are counted
+        for bursts together.
     label : COLUMN
         With --method any, column with known labels of some rows, which weigh the notions against each other.
     positive : CONDITION
         Which labels mark outliers: a label value such as fraud, or a condition such as '> 0'.
     contamination : SHARE
-        Share of rows to mark as outliers, for example 0.01. By default the rows with 3 digits or more, the bursts that
+        Share of rows to mark as outliers, for example 0.01. By default the rows with more than 3 digits, the bursts that
         chance would not give once in the whole table, or the rows that look more like shuffled rows than like real ones.
+    with_misplaced
+        With --method any, also judge whether rows fit the habits of their nodes, by the line graph of the original paper,
+        which takes much longer.
+    report : PAGE
+        Write a report to this file: a page, page.html, or its content, page.json.
     save : MODEL
         File to save the model to, for score and explain.
     """
@@ -349,31 +356,39 @@ def outliers(
     is_misplaced, uses_features = method in ("shuffled", "linegraph"), method in ("any", "rare", "value")
     if is_misplaced and (fast or slow):
         raise wrong("--fast" if fast else "--slow", f"--method {method} does not use it. Leave one of the two out.")
-    if method != "any" and (group or label):
-        raise wrong("--group" if group else "--label", f"--method {method} does not use it. Leave one of the two out.")
+    of_any = {"--label": label, "--with-misplaced": with_misplaced, "--group": group if method != "burst" else None}
+    for option, value in of_any.items():
+        if method != "any" and value:
+            raise wrong(option, f"--method {method} does not use it. Leave one of the two out.")
     if not uses_features and (columns.features or columns.categories):
         option = "--features" if columns.features else "--categories"
         raise wrong(option, f"--method {method} does not use it. Leave one of the two out.")
     widths = duration(fast, "--fast"), duration(slow, "--slow")
     is_on_disk = memory is not None or engine is not None
-    if is_on_disk or (method in ("any", "burst") and label is None and reason_for_disk(edges) is not None):
-        if method not in ("any", "burst") or label or group:
-            problem = f"{method} cannot run on disk or on a cluster{' with --label or --group' * bool(label or group)}."
+    groups = group.split(",") if group else []
+    if is_on_disk or (
+        method in ("any", "burst") and not (label or with_misplaced) and reason_for_disk(edges) is not None
+    ):
+        if method not in ("any", "burst") or label or with_misplaced:
+            other = "--label" if label else "--with-misplaced"
+            problem = f"{method} cannot run on disk or on a cluster{f' with {other}' * bool(label or with_misplaced)}."
             raise wrong("--method", f"{problem} Use --method burst, which finds bursts, or a part of the table.")
-        where = OnDisk.of(edges, output, memory, engine, {"--save": save, "--contamination": contamination})
-        _bursts_on_disk(where, *widths, columns)
+        others = {"--save": save, "--contamination": contamination, "--report": report}
+        _bursts_on_disk(OnDisk.of(edges, output, memory, engine, others), *widths, columns, groups)
         return
     if method != "burst":
-        needs = LINE_GRAPH_OF_LINKS if method == "linegraph" else LEARNING
+        needs = LINE_GRAPH_OF_LINKS if method == "linegraph" or with_misplaced else LEARNING
         check_fits(edges, needs, "With --method burst, it is processed on disk.")
     labels = Labels(label=label, positive=positive)
-    table = read_table(edges, columns, labels, **({"without_labels": True} if uses_features else {"features": ()}))
+    of_groups = {"features": groups, "categories": groups}  # bursts use no other feature
+    table = read_table(edges, columns, labels, **({"without_labels": True} if uses_features else of_groups))
     note_table(table, columns, features=uses_features)
     given: Any = given_options(contamination=contamination, fast=widths[0], slow=widths[1], random_state=seed)
-    model = EdgeOutlierDetector(method, groups=group.split(",") if group else (), **given)
+    model = EdgeOutlierDetector(method, with_misplaced=with_misplaced, groups=groups, **given)
     with working("looking for outliers"):
         model.fit(table.edges, table.edges.label)
-        answers = answer_columns(model, table.edges)
+        scored = model.scored(table.edges)
+        answers = answer_columns(model, scored)
     note(f"method: {method}" + ("" if is_misplaced else _in_words(model.fast_, model.slow_, table.edges.time_unit)))
     if is_misplaced and len(table.edges) < LEAST_TO_JUDGE:
         warn(
@@ -386,15 +401,22 @@ def outliers(
         for line in _overview(model.detector_):
             note(line)
     keep_model(model, save, table.names)
+    if report is not None:
+        from tdlg.report import write_outliers
+
+        with working("writing the report"):
+            write_outliers(report, model, scored, command=shlex.join(["tdlg", *sys.argv[1:]]))
+        note(f"wrote the report {report}")
     give(table.with_columns(**answers), output, first=table.free_name("outlier_score"))
 
 
 def _overview(detector: Any) -> list[str]:
     """What each notion flags, and which rows to look at."""
-    words = {"burst": "bursts", "rare": "new and rare", "value": "unusual values"}
+    from tdlg.report.outliers import NOTIONS_IN_WORDS
+
     found = detector.overview()
     lines = [
-        (words[notion], f"{flagged:,}", f"{alone:,}", ", ".join(f"{row + 1:,}" for row in examples))
+        (NOTIONS_IN_WORDS[notion], f"{flagged:,}", f"{alone:,}", ", ".join(f"{row + 1:,}" for row in examples))
         for notion, flagged, alone, examples in found.rows()
     ]
     weights = [] if detector.weights_ is None else [f"weights by the labels: {_weights(detector)}"]
@@ -402,7 +424,7 @@ def _overview(detector: Any) -> list[str]:
 
 
 def _weights(detector: Any) -> str:
-    pairs = zip(detector.notions, detector.weights_, strict=True)
+    pairs = zip(detector.names, detector.weights_, strict=True)
     if detector.auc_ is None:
         judged = "too few labels to judge them"
     else:
@@ -410,11 +432,12 @@ def _weights(detector: Any) -> str:
     return ", ".join(f"{notion} {weight:.2f}" for notion, weight in pairs) + f" ({judged})"
 
 
-def _bursts_on_disk(where: OnDisk, fast: Any, slow: Any, columns: FeatureColumns) -> None:
+def _bursts_on_disk(where: OnDisk, fast: Any, slow: Any, columns: FeatureColumns, groups: list[str]) -> None:
     from tdlg.models.bursts import BurstDetector
 
-    table = where.scan(replace(columns, features="none", categories=None))
-    found = where.fill(BurstDetector(fast, slow), table)
+    named = ",".join(groups)
+    table = where.scan(replace(columns, features=named or "none", categories=named or None))
+    found = where.fill(BurstDetector(fast, slow, groups=groups), table)
     note(f"read {count(found.n_rows, 'edge')} in blocks")
     note_columns((), table.unused, columns, features=False)
     note(f"method: burst, the only one on disk{_in_words(found.fast, found.slow, found.time_unit)}")

@@ -1,18 +1,18 @@
-"""Reasons of `SurpriseDetector` in words: what came too often, what was never seen before, and which value is unusual."""
+"""Reasons of outliers in words: what came too often, what was never seen before, which value or which edge is unusual."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tdlg.checks import check_count
-from tdlg.clock import round_duration
+from tdlg.clock import common_clock, duration_in_words, round_duration
 from tdlg.edges import TemporalEdges
 from tdlg.explain.reasons import burst_counts, chosen_rows, reasons_table
-from tdlg.explain.sentences import NAMED, burst, node_in_words
+from tdlg.explain.sentences import NAMED, burst, category_in_words, node_in_words
 from tdlg.propagate.bursts import ENDS, HOUR, KEYS, Surprises, feature_of
 from tdlg.propagate.plan import raw_values
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Positions = NDArray[np.int64]
 
 END_NAMES = "source", "destination"
+MISPLACED = "misplaced"
 FEW_VALUES = 4  # earlier values, with fewer of which they are not shown
 WORTH_SAYING = 0.5  # digits from which on there is more than one reason
 MIDDLE = 0.05, 0.95  # between which quantiles values are called usual
@@ -75,14 +76,16 @@ class _Told:
         self._model, self._plan, self._parts = model, model.plan_, [model.edges_, *([] if more is None else [more])]
         self._knows_all = found is None
         self._found = model.judged(more) if found is None else found
-        self.digits = model.digits_of(self._found)
+        self.digits = model.digits_of(self._found, more)
         self._arrivals, self._keys = self._plan.keyed(model.edges_, more)
         self._widths = [d.parts(self._arrivals.time_unit)[0].bandwidth for d in (model.fast_, model.slow_)]
         self._window, self._in_words = round_duration(self._widths[0], self._arrivals.time_unit)
         n = len(self._arrivals.order)
         self._place = np.empty(n, np.int64)
         self._place[self._arrivals.order] = np.arange(n)
-        of_asked = burst_counts(self._arrivals, asked, *self._widths) if "burst" in model.notions else ((), ())
+        self._counted = np.flatnonzero(self._plan.counted).tolist()
+        every = [self._keys[k] for k in self._counted]
+        of_asked = burst_counts(self._arrivals, every, asked, *self._widths) if "burst" in model.notions else ((), ())
         self._burst_counts = dict(
             zip(asked.tolist(), zip(*of_asked, strict=True), strict=False)
         )  # surprises, and usual
@@ -92,8 +95,8 @@ class _Told:
 
     def reasons(self, edge: int) -> list[_Because]:
         """What makes an edge unusual, the most surprising first."""
-        of_notion = {"burst": self._bursts, "rare": self._rare, "value": self._odd}
-        found = [because for notion in self._model.notions for because in of_notion[notion](edge)]
+        of_notion = {"burst": self._bursts, "rare": self._rare, "value": self._odd, MISPLACED: self._misplaced}
+        found = [because for notion in self._model.names for because in of_notion[notion](edge)]
         found.sort(key=lambda because: -because.digits)
         return [because for because in found if because.digits >= WORTH_SAYING] or found[: found[0].digits > 0]
 
@@ -102,18 +105,15 @@ class _Told:
     def _bursts(self, edge: int) -> list[_Because]:
         surprise, usual = self._burst_counts[edge]
         digits = float(self.digits[edge, self._model.notions.index("burst")])
-        k = int(surprise.argmax())
-        if self._found.bursts[edge] > surprise[k]:  # a group's
-            counted = [kind for kind in np.flatnonzero(self._plan.counted).tolist() if kind >= len(KEYS)]
-            k = max(counted, key=lambda kind: len(self._within(kind, edge)))
-            there, name = self._within(k, edge), feature_of(self._plan.kinds[k])
-            sentence = f"{len(there):,} interactions with {self._category(name, edge)} within {self._in_words}"
-            return [_Because(digits, f"burst {self._plan.kinds[k]}", sentence, there[-NAMED:][::-1])]
-        there = self._within(k, edge)
+        k, kinds = int(surprise.argmax()), [self._plan.kinds[kind] for kind in self._counted]
+        if not self._knows_all and len(kinds) > len(KEYS) and self._found.bursts[edge] > 1.01 * surprise.max():
+            words = " or ".join(self._category(feature_of(kind), edge) for kind in kinds[len(KEYS) :])
+            return [_Because(digits, f"burst {kinds[len(KEYS)]}", f"far more interactions with {words} than usual", [])]
+        there = self._within(self._counted[k], edge)
         sentence = burst(
-            *self._whose(edge), KEYS[k], len(there), usual[k] * self._window / self._widths[0], self._in_words
+            *self._whose(edge), kinds[k], len(there), usual[k] * self._window / self._widths[0], self._in_words
         )
-        return [_Because(digits if surprise[k] > 0 else 0.0, f"burst {KEYS[k]}", sentence, there[-NAMED:][::-1])]
+        return [_Because(digits if surprise[k] > 0 else 0.0, f"burst {kinds[k]}", sentence, there[-NAMED:][::-1])]
 
     # ---- new and rare
 
@@ -155,13 +155,17 @@ class _Told:
     def _rush(self, k: int, edge: int) -> str:
         if not self._knows_all:
             return f"far more new {END_NAMES[k]}s of late than usual"
-        ticks, now = self._firsts(k), self._arrivals.ticks[edge]
-        first, last = np.searchsorted(ticks, now - self._window), np.searchsorted(ticks, now, side="right")
-        age = float(now - self._window - self._arrivals.start)
-        usual = first / age * self._window if age > 0 else 0.0
+        now, ticks = self._arrivals.ticks[edge], self._arrivals.ticks[self._arrivals.order]
+        (new, all_new), (n, everything) = (
+            (int(np.searchsorted(of, now, "right")) - first, first)
+            for of in (self._firsts(k), ticks)
+            for first in [int(np.searchsorted(of, now - self._window))]
+        )
+        usual = all_new / everything * n if everything else 0.0
         shown = f"{usual:,.0f}" if usual >= 10 else f"{usual:.2g}"
-        many = f"{last - first:,} new {END_NAMES[k]}s" if last - first > 1 else f"1 new {END_NAMES[k]}"
-        return f"{many} within {self._in_words}, where {shown} {'is' if shown == '1' else 'are'} usual"
+        many = f"{new:,} new {END_NAMES[k]}s" if new > 1 else f"1 new {END_NAMES[k]}"
+        among = f"{n:,} interactions within {self._in_words}"
+        return f"{many} among {among}, where {shown} {'is' if shown == '1' else 'are'} usual"
 
     # ---- values
 
@@ -190,6 +194,19 @@ class _Told:
         usual = f"{low:,.6g} to {high:,.6g}" if low < high else f"{low:,.6g}"
         return f"{name} of {values[edge]:,.6g}, where {usual} is usual {preposition} {node}", behind
 
+    # ---- what does not belong
+
+    @cached_property
+    def _elsewhere(self) -> list[Elsewhere]:
+        return [Elsewhere(self._model.misplaced_, part) for part in self._parts]
+
+    def _misplaced(self, edge: int) -> list[_Because]:
+        edges, i = self._whose(edge)
+        digits = float(self.digits[edge, self._model.names.index(MISPLACED)])
+        is_new = edges is not self._parts[0]
+        what, sentence, behind = self._elsewhere[is_new].facts(i, -1 if is_new else i)[0]
+        return [_Because(digits, f"{MISPLACED} {what}", sentence, behind)]
+
     # ---- what they share
 
     def _whose(self, edge: int) -> tuple[TemporalEdges, int]:
@@ -206,8 +223,7 @@ class _Told:
         if name == HOUR:
             hour = int(self._plan.hours(self._arrivals.ticks[edge : edge + 1], self._arrivals.time_unit)[0, 0])
             return f"between {hour}:00 and {hour + 1}:00"
-        code = raw_values(edges[[i]], name)[0]
-        return f"{name} {str(edges.feature_categories[name][int(code)])!r}" if np.isfinite(code) else f"no {name}"
+        return category_in_words(edges, i, name)
 
     def _sorted_by(self, k: int) -> tuple[Positions, NDArray[Any]]:
         order = np.lexsort((self._place, self._keys[k]))
@@ -229,3 +245,74 @@ class _Told:
         """When each source or destination came first, sorted."""
         order, codes = self._sorted(k)
         return np.sort(self._arrivals.ticks[order[np.append(True, codes[1:] != codes[:-1])]])
+
+
+# ---- edges that do not fit their nodes
+
+
+def explain_misplaced(
+    model: Any, edges: TemporalEdges, places: Positions, scores: Any, top: int = 3, *, rows: Any = None
+) -> pl.DataFrame:
+    """What speaks against each edge, see `MisplacedDetector.explain`; places : among the fitted edges, -1 for new ones."""
+    check_count("explain", "top", top, 1)
+    which, elsewhere = chosen_rows(rows, len(edges)), Elsewhere(model, edges)
+    facts = [(i, rank, fact) for i in which for rank, fact in enumerate(elsewhere.facts(i, places[i])[:top])]
+    at = np.array([i for i, *_ in facts], np.int64)
+    return reasons_table(
+        edges,
+        at,
+        None,
+        scores=-scores[at],
+        rank=np.array([rank + 1 for _, rank, _ in facts], np.int64),
+        what=[what for *_, (what, _, _) in facts],
+        effects=[None] * len(facts),
+        reasons=[(sentence, behind) for *_, (_, sentence, behind) in facts],
+    )
+
+
+class Elsewhere:
+    """What else the two nodes of some edges and their pair do among the fitted edges of a `MisplacedDetector`, and when."""
+
+    def __init__(self, model: Any, asked: TemporalEdges) -> None:
+        fitted = model.edges_
+        self._asked, self._by_ends = asked, model.method == "linegraph"
+        self._codes = fitted.codes_of(asked)
+        self._ticks, self._now, self._unit = common_clock(fitted.ticks, fitted.time_unit, asked.ticks, asked.time_unit)
+        ends = fitted.src_code, fitted.dst_code
+        self._sorted = []
+        for k in range(ENDS):
+            codes = ends[k] if fitted.bipartite else np.concatenate(ends)  # a node of one type may be either
+            order = np.argsort(codes, kind="stable")
+            self._sorted.append((order % len(fitted), codes[order]))
+
+    def facts(self, edge: int, own: int) -> list[tuple[str, str, list[int]]]:
+        """What is said of an edge, the least usual first: of which end or the pair, in words, and the nearest edges.
+
+        own : its position among the fitted edges, -1 for none. A score of the line graph does not know of pairs.
+        """
+        src, dst = node_in_words(self._asked.src[edge]), node_in_words(self._asked.dst[edge])
+        of_ends = [self._of(k, edge, own) for k in range(ENDS)]
+        found = []
+        for what, who, rows in (
+            ("src", f"source {src}", of_ends[0]),
+            ("dst", f"destination {dst}", of_ends[1]),
+            ("pair", f"{src} and {dst}", np.intersect1d(of_ends[0], of_ends[1])),
+        ):
+            gaps = np.abs(self._ticks[rows].astype(np.float64) - float(self._now[edge]))
+            nearest = rows[np.argsort(gaps, kind="stable")[:NAMED]].tolist()
+            together, gap = " together" * (what == "pair"), float(gaps.min(initial=np.inf))
+            words = f"{who} had no other interaction{together}"
+            if nearest:
+                many = f"{len(rows):,} other interactions" if len(rows) > 1 else "one other interaction"
+                side = "before" if self._ticks[nearest[0]] <= self._now[edge] else "after"
+                at = f"{duration_in_words(gap, self._unit)} {side}" if gap > 0 else "at the same time"
+                words = f"{who} had {many}{together}, the nearest {at}"
+            found.append((self._by_ends and what == "pair", -gap, (what, words, nearest)))
+        return [fact for *_, fact in sorted(found, key=lambda one: one[:2])]
+
+    def _of(self, k: int, edge: int, own: int) -> Positions:
+        """The fitted edges with a node of an edge, other than this one."""
+        rows, codes = self._sorted[k]
+        code = self._codes[k][edge]
+        some = np.unique(rows[np.searchsorted(codes, code) : np.searchsorted(codes, code, "right")])
+        return some[some != own]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_of, refuse_positive
 from tdlg.explain.sentences import NAMED, Reason, Words, burst, near_interaction
 from tdlg.linegraph.events import own_columns
-from tdlg.propagate.bursts import KEYS, Arrivals, surprises_of_key
+from tdlg.propagate.bursts import Arrivals, surprises_of_key
 from tdlg.propagate.features import PropagationFeatures, Query, table_columns
 from tdlg.propagate.plan import ANY_CLASS
 
@@ -503,19 +503,20 @@ def explain_bursts(
     """
     check_count("explain", "top", top, 1)
     which, fitted, new = chosen_rows(rows, len(edges)), model.edges_, np.flatnonzero(places < 0)
-    arrivals = Arrivals.of(fitted, edges[new])
+    arrivals, every = model.plan_.keyed(fitted, edges[new])
+    kinds = model.plan_.kinds
     at = places.copy()
     at[new] = len(fitted) + np.arange(len(new))
     fast, slow = (decay.parts(arrivals.time_unit)[0].bandwidth for decay in (model.fast_, model.slow_))
-    surprise, usual = burst_counts(arrivals, at[which], fast, slow)
+    surprise, usual = burst_counts(arrivals, every, at[which], fast, slow)
     ranked = np.argsort(-surprise, axis=1, kind="stable")[:, :top]
     lines = [(i, rank, k) for i, keys in enumerate(ranked) for rank, k in enumerate(keys) if surprise[i, k] > 0]
     row, rank, key = np.array(lines, np.int64).reshape(-1, 3).T
     window, words = round_duration(fast, arrivals.time_unit)
-    counts = [_Latest(arrivals, k) for k in range(len(KEYS))]
+    counts = [_Latest(arrivals, keys) for keys in every]
     behind = [counts[k].within(at[which[i]], window) for i, _, k in lines]
     reasons = [
-        burst(edges, which[i], KEYS[k], len(there), usual[i, k] * window / fast, words)
+        burst(edges, which[i], kinds[k], len(there), usual[i, k] * window / fast, words)
         for (i, _, k), there in zip(lines, behind, strict=True)
     ]
     return reasons_table(
@@ -524,24 +525,26 @@ def explain_bursts(
         None,
         scores=surprise.max(axis=1, initial=0.0)[row],
         rank=rank + 1,
-        what=[KEYS[k] for k in key],
+        what=[kinds[k] for k in key],
         effects=surprise[row, key],
         reasons=[(reason, there[-NAMED:][::-1].tolist()) for reason, there in zip(reasons, behind, strict=True)],
     )
 
 
-def burst_counts(arrivals: Arrivals, rows: Positions, fast: float, slow: float) -> tuple[Floats, Floats]:
+def burst_counts(
+    arrivals: Arrivals, every: Sequence[NDArray[Any]], rows: Positions, fast: float, slow: float
+) -> tuple[Floats, Floats]:
     """The surprises of some edges, and the fast counts expected from the edges before, NaN if there is no time before.
 
-    Both are of shape (n_rows, 3), in the order of `KEYS`; see `tdlg.propagate.bursts.burst_surprises`.
+    Both are of shape (n_rows, n_keys), in the order of the keys; see `tdlg.propagate.bursts.burst_surprises`.
     """
     ticks, order, start = arrivals.ticks, arrivals.order, arrivals.start
     age = (ticks[rows] - start).astype(np.float64)
     inside, seen = (-width * np.expm1(-age / width) for width in (fast, slow))
     before = np.where(seen > inside, seen - inside, np.nan)
-    found, usual = np.empty((2, len(rows), len(KEYS)))
+    found, usual = np.empty((2, len(rows), len(every)))
     counts = np.empty((len(order), 2))
-    for k, keys in enumerate(arrivals.keys):
+    for k, keys in enumerate(every):
         found[:, k] = surprises_of_key(keys, ticks, order, start, fast, slow, counts)[rows]
         count, total = counts[rows].T
         usual[:, k] = (total - count) / before * inside
@@ -551,8 +554,8 @@ def burst_counts(arrivals: Arrivals, rows: Positions, fast: float, slow: float) 
 class _Latest:
     """The edges of a key, in the order in which they come."""
 
-    def __init__(self, arrivals: Arrivals, key: int) -> None:
-        self._ticks, self._keys = arrivals.ticks, arrivals.keys[key]
+    def __init__(self, arrivals: Arrivals, keys: NDArray[Any]) -> None:
+        self._ticks, self._keys = arrivals.ticks, keys
         self._place = np.empty(len(arrivals.order), np.int64)
         self._place[arrivals.order] = np.arange(len(arrivals.order))
         self._order = np.lexsort((self._place, self._keys))

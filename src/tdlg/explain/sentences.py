@@ -15,6 +15,7 @@ from tdlg.clock import duration_in_words, round_duration, time_in_words
 from tdlg.edges import TemporalEdges
 from tdlg.explain.positive import label_in_words
 from tdlg.linegraph.match import MATCHES, SAME_ENDS
+from tdlg.propagate.bursts import feature_of
 from tdlg.propagate.features import Evidence, Network, PropagationFeatures
 from tdlg.propagate.plan import CALENDAR, OwnColumn, levels, raw_values, scaled
 from tdlg.propagate.two_ends import residuals
@@ -627,8 +628,11 @@ def near_interaction(model: Any, is_known: bool, edges: TemporalEdges, i: int, a
 
 
 def burst(edges: TemporalEdges, i: int, key: str, n: int, usual: float, window: str) -> str:
-    """How many interactions of a key there were within a window, and how many are usual."""
-    where = WHERE[key].format(src=node_in_words(edges.src[i]), dst=node_in_words(edges.dst[i]))
+    """How many interactions of a key or a group there were within a window, and how many are usual."""
+    if key in WHERE:
+        where = WHERE[key].format(src=node_in_words(edges.src[i]), dst=node_in_words(edges.dst[i]))
+    else:
+        where = f"with {category_in_words(edges, i, feature_of(key))}"
     many = f"{n:,} interactions" if n > 1 else "1 interaction"
     if not usual > 0:
         return f"{many} {where} within {window}, the first ever"
@@ -637,6 +641,12 @@ def burst(edges: TemporalEdges, i: int, key: str, n: int, usual: float, window: 
 
 
 # ---- single words
+
+
+def category_in_words(edges: TemporalEdges, i: int, name: str) -> str:
+    """A category of an edge."""
+    code = raw_values(edges[[i]], name)[0]
+    return f"{name} {str(edges.feature_categories[name][int(code)])!r}" if np.isfinite(code) else f"no {name}"
 
 
 def node_in_words(node: Any) -> str:

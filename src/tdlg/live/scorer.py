@@ -82,7 +82,7 @@ class StreamScorer:
     ----------
     model
         A fitted `PropagationClassifier` or `PropagationRegressor` with the setting "stream", or an `EdgeOutlierDetector`
-        with the method "burst".
+        with one of the methods "any", "burst", "rare" and "value".
     ids
         Ids of the fitted edges, one per edge, so that their labels can come later. By default they have none.
     horizon
@@ -256,7 +256,7 @@ class StreamScorer:
             When it became known. By default now, the latest time of an interaction.
         """
         if not self._engine.takes_labels:
-            raise EdgesError("Burst scores use no labels. Leave them out.")
+            raise EdgesError("Outlier scores use no labels. Leave them out.")
         row = self._row_of(id)
         rows = self._running.rows
         known = self._running.clock if time is None else self.reader.tick_of(time)
@@ -641,6 +641,12 @@ def engine_of(model: Any) -> Any:
     """What computes the scores of a model; a model that cannot be used for streams is refused."""
     check_is_fitted(model)
     if isinstance(detector := getattr(model, "detector_", model), BurstDetector | SurpriseDetector):
+        if getattr(detector, "misplaced", None) is not None:
+            raise ParameterError(
+                "StreamScorer cannot tell whether an interaction is misplaced: that also takes later ones.",
+                "Fit the detector without misplaced.",
+                parameter="model",
+            )
         return _Outliers(detector)
     if isinstance(model, PropagationClassifier | PropagationRegressor):
         if model.setting_ == "stream":
@@ -742,19 +748,18 @@ class _Outliers(_Clocked):
 
     def __init__(self, model: BurstDetector | SurpriseDetector) -> None:
         super().__init__(model.edges_)
-        self._model, self._plan = model, getattr(model, "plan_", None)
-        self.own, self.running = [] if self._plan is None else list(self._plan.own), self
+        self._model, self._plan = model, model.plan_
+        self.own, self.running = list(self._plan.own), self
         fast, slow = widths_in_ticks(model, self.unit)
         start = self.ticks_of(np.array([model.edges_.ticks.min()]), model.edges_.time_unit)[0]
         self._bursts = RunningBursts(fast, slow, start, self.dtype, self._plan)
-        n_categories = 0 if self._plan is None else len(self._plan.given)
         self.rows = EventRows(
             answer=np.zeros((0, 1)),
             late=np.zeros(0, np.bool_),
             known=np.zeros(0, self.dtype),
             ticks=np.zeros(0, self.dtype),
             nodes=np.zeros((0, 2), np.int64),
-            categories=np.zeros((0, n_categories), np.int64),
+            categories=np.zeros((0, len(self._plan.given)), np.int64),
         )
         self.longest = float(slow)
 
@@ -775,7 +780,7 @@ class _Outliers(_Clocked):
         self, events: StreamEvents, rows: Positions, labels: Updates | None, *, keep: bool
     ) -> tuple[Floats, Floats | None]:
         """The scores, (n_events, 1), and how unusual events in the order of time are, for their reasons."""
-        if self._plan is None:
+        if isinstance(self._model, BurstDetector):
             return -self._bursts.surprises(events, keep=keep)[:, np.newaxis], None
         found = self._bursts.judged(events, self.unit, keep=keep)
         return self._model.combined(self._model.digits_of(found))[:, np.newaxis], found.columns()

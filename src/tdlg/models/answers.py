@@ -140,15 +140,14 @@ def answer_columns(model: Any, X: TemporalEdges | Scored) -> dict[str, Any]:
 
 
 def _why(model: Any, X: TemporalEdges | Scored, values: NDArray[Any]) -> dict[str, Any]:
-    """The notion and the strongest reason of each outlier; null for others, and for a detector without notions."""
+    """The notion and the strongest reason of each outlier; null for others."""
     detector = getattr(model, "detector_", model)
-    if not hasattr(detector, "notions"):
-        return {}
     flagged = np.flatnonzero(values < model.offset_)
     flagged = np.sort(flagged[np.argsort(values[flagged], kind="stable")[:MOST_REASONS]])
     reasons = detector.explain(X, 1, rows=flagged)
     notions, told = (np.full(len(values), None, object) for _ in range(2))
-    notions[reasons["edge"]] = reasons["what"].str.split(" ").list.first().to_list()
+    notion = {"BurstDetector": "burst", "MisplacedDetector": "misplaced"}.get(type(detector).__name__)
+    notions[reasons["edge"]] = notion or reasons["what"].str.split(" ").list.first().to_list()
     told[reasons["edge"]] = reasons["reason"].to_list()
     columns = {"outlier_notion": notions, "outlier_reason": told}
     return {name: pl.Series(column.tolist(), dtype=pl.String) for name, column in columns.items()}

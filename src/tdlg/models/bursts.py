@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -19,7 +19,7 @@ from tdlg.exceptions import ParameterError
 from tdlg.explain.reasons import explain_bursts
 from tdlg.linegraph.decay import Decay, Laplace, time_spread
 from tdlg.linegraph.events import own_columns
-from tdlg.propagate.bursts import KEYS, Arrivals, burst_surprises
+from tdlg.propagate.bursts import KEYS, SurprisePlan, burst_surprises
 from tdlg.sampling.index import edge_index, without_repeats
 from tdlg.tables.rows import kept_rows
 
@@ -135,10 +135,13 @@ class BurstDetector(ContinuingDetector):
         By default the time in which 500 edges usually come (of fewer than 25,000 edges, 2 % of them), and one standard
         deviation of the fitted times, which is 6 weeks for edges spread evenly over 5 months. The defaults use all fitted
         times; give both for scores that depend in no way on later edges.
+    groups
+        Names of categories among the features, such as an address prefix or a country, by which edges are also counted, so
+        that an attack from many sources adds up. None by default: other features are not used.
     contamination
         The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, marks the edges
         whose surprise is too large to be expected once among all fitted edges by chance, that is, whose score is below
-        -log10(3 * n_edges).
+        -log10(n_keys * n_edges), where an edge has 3 keys and its groups.
     n_threads
         Number of threads. By default all cores are used.
 
@@ -151,8 +154,8 @@ class BurstDetector(ContinuingDetector):
         The score below which an edge is an outlier.
     fast_, slow_
         The two decays with their widths fixed.
-    edges_
-        The edges given to `fit`.
+    edges_, plan_
+        The edges given to `fit`, and what they are counted by.
 
     See Also
     --------
@@ -177,11 +180,13 @@ class BurstDetector(ContinuingDetector):
         fast: float | Duration | None = None,
         slow: float | Duration | None = None,
         *,
+        groups: Sequence[str] = (),
         contamination: float | Literal["auto"] = "auto",
         n_threads: int | None = None,
     ) -> None:
         self.fast = fast
         self.slow = slow
+        self.groups = groups
         self.contamination = contamination
         self.n_threads = n_threads
 
@@ -192,10 +197,11 @@ class BurstDetector(ContinuingDetector):
         if self.n_threads is not None:
             check_count(type(self).__name__, "n_threads", self.n_threads, 1)
         self._check_contamination()
+        check_groups(self, edges.feature_categories)
         self.fast_, self.slow_ = self._widths(edges)
-        self.edges_ = edges
+        self.edges_, self.plan_ = edges, SurprisePlan.of(edges, self.groups, has_all=False)
         self.scores_ = self._continued()
-        self.offset_ = self._offset(-rare_surprise(len(edges)))
+        self.offset_ = self._offset(-rare_surprise(len(edges), len(self.plan_.kinds)))
         return self
 
     def fill(
@@ -215,7 +221,7 @@ class BurstDetector(ContinuingDetector):
         Parameters
         ----------
         scanned
-            What `scan_edges` returned; labels and features are not used.
+            What `scan_edges` returned; labels, and features other than `groups`, are not used.
         output, memory, engine, folder, callback
             The same as for `PropagationClassifier.fill`.
 
@@ -254,17 +260,28 @@ class BurstDetector(ContinuingDetector):
         Returns
         -------
         polars.DataFrame
-            One row per reason, with the columns of `PropagationClassifier.explain` except class; "what" is src, dst or
-            pair, the score is minus that of `score_samples`, and the effect is the surprise of that key: higher is more
-            surprising. An edge without a surprise has no reason.
+            One row per reason, with the columns of `PropagationClassifier.explain` except class; "what" is src, dst, pair
+            or category[name] of a group, the score is minus that of `score_samples`, and the effect is the surprise of that
+            key: higher is more surprising. An edge without a surprise has no reason.
         """
         check_is_fitted(self)
         edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
         return explain_bursts(self, edges, self.places(edges), top, rows=rows)
 
     def _continued(self, more: TemporalEdges | None = None) -> Scores:
-        arrivals = Arrivals.of(self.edges_, more)
-        return -burst_surprises(arrivals, *widths_in_ticks(self, arrivals.time_unit), self.n_threads)
+        arrivals, keys = self.plan_.keyed(self.edges_, more)
+        return -burst_surprises(arrivals, keys, *widths_in_ticks(self, arrivals.time_unit), self.n_threads)
+
+
+def check_groups(detector: Any, categories: Any) -> None:
+    """Refuse groups that are no categories among the features."""
+    strange = [name for name in detector.groups if name not in categories]
+    if strange:
+        raise ParameterError(
+            f"The 'groups' parameter of {type(detector).__name__} must name categories among the features: "
+            f"{', '.join(categories) or 'there are none'}. Got {strange[0]!r} instead.",
+            parameter="groups",
+        )
 
 
 def widths_in_ticks(detector: Any, time_unit: str | None) -> tuple[float, float]:
@@ -272,9 +289,9 @@ def widths_in_ticks(detector: Any, time_unit: str | None) -> tuple[float, float]
     return detector.fast_.parts(time_unit)[0].bandwidth, detector.slow_.parts(time_unit)[0].bandwidth
 
 
-def rare_surprise(n_edges: int) -> float:
-    """The surprise that is expected once among all edges by chance."""
-    return float(np.log10(len(KEYS) * n_edges))
+def rare_surprise(n_edges: int, n_keys: int = len(KEYS)) -> float:
+    """The surprise that is expected once among all edges by chance, where each has so many keys."""
+    return float(np.log10(n_keys * n_edges))
 
 
 def burst_widths(fast: Any, slow: Any, spread: float, n_edges: int, time_unit: str | None) -> tuple[Decay, Decay]:

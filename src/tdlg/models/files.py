@@ -506,9 +506,11 @@ class FilledBursts:
 
 def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) -> FilledBursts:
     """All steps of `BurstDetector.fill`."""
-    from tdlg.models.bursts import burst_widths, rare_surprise
+    from tdlg.models.bursts import burst_widths, check_groups, rare_surprise
 
     _check_scanned(table)
+    check_groups(detector, table.categories)
+    kinds = (*KEYS, *(f"category[{name}]" for name in detector.groups))
     if detector.contamination != "auto":
         raise ParameterError(
             "The 'contamination' cannot be chosen for files: the scores of all edges are never in memory.",
@@ -522,16 +524,16 @@ def fill_bursts(detector: Any, table: ScannedEdges, output: Any, **of_run: Any) 
         spread = time_spread(clock.ticks(summary.kept(table)))
         decays = burst_widths(detector.fast, detector.slow, spread, table.n_rows, clock.unit)
         form = RecordForm(table.n_rows, clock, late=False, n_classes=0)
-        run.check_disk(len(KEYS) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
+        run.check_disk(len(kinds) * table.n_rows * (form.dtype.itemsize + 8 + form.dtype["row"].itemsize))
         n_bytes = record_memory(form.dtype.itemsize, 1, 0, 1, 1.0)
-        buckets = run.checked(run.partition(form, LabelCodes(), KEYS, n_bytes), dict.fromkeys(KEYS, n_bytes))
+        buckets = run.checked(run.partition(form, LabelCodes(), kinds, n_bytes), dict.fromkeys(kinds, n_bytes))
         block_rows = run.blocks[0].stop
-        values = RowValues(run.folder, table.n_rows, block_rows, len(KEYS) * buckets.n_buckets)
+        values = RowValues(run.folder, table.n_rows, block_rows, len(kinds) * buckets.n_buckets)
         widths = [decay.parts(clock.unit)[0].bandwidth for decay in decays]
-        every = [(kind, bucket) for kind in KEYS for bucket in range(buckets.n_buckets)]
+        every = [(kind, bucket) for kind in kinds for bucket in range(buckets.n_buckets)]
         tasks = [BurstsTask(buckets, *one, values, k, *widths) for k, one in enumerate(every)]
         map_buckets(run.engine, find_bursts, tasks, run.progress("looking for bursts"))
-        threshold = rare_surprise(table.n_rows)
+        threshold = rare_surprise(table.n_rows, len(kinds))
         run.write(_BurstAnswers(values, threshold))
     return FilledBursts(table.n_rows, threshold, *decays, clock.unit)
 

@@ -122,7 +122,7 @@ class MisplacedDetector(Detector):
         return self
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None) -> pl.DataFrame:
-        """What makes each edge belong or not, in words, by the model of all edges; see `LinkPredictor.explain`.
+        """What speaks against each edge, in words: how far away in time its two nodes, and their pair, do anything else.
 
         Parameters
         ----------
@@ -136,11 +136,14 @@ class MisplacedDetector(Detector):
         Returns
         -------
         polars.DataFrame
-            One row per reason, with the columns of `PropagationClassifier.explain` except class.
+            One row per reason, with the columns of `PropagationClassifier.explain` except class; "what" is src, dst or
+            pair, the least usual first, the score is minus that of `score_samples`, and the effect is not known.
         """
-        check_is_fitted(self)
-        edges = X.edges if isinstance(X, Scored) else self._edges(X, reset=False)
-        return self.model_.explain(edges, top, rows=rows)
+        from tdlg.explain.outliers import explain_misplaced
+
+        scored = X if isinstance(X, Scored) else self.scored(X)
+        places = edge_index(self.edges_).find(scored.edges)
+        return explain_misplaced(self, scored.edges, places, scored.values, top, rows=rows)
 
     def _scores_of(self, edges: TemporalEdges) -> Scores:
         """The scores of fitted edges, and of new ones, by the model of all edges."""
@@ -178,12 +181,15 @@ class EdgeOutlierDetector(Detector):
     Parameters
     ----------
     method
-        - "any" (default): bursts, new and rare ends, and unusual values as one score: `SurpriseDetector()`.
+        - "any" (default): bursts, new and rare ends, and unusual values as one score: `SurpriseDetector()`. The paper's
+          notion joins them `with_misplaced`.
         - "burst": far more edges than usual in a short time: `BurstDetector()`.
         - "rare": ends, pairs, categories and hours that are new or rare: `RarityDetector()`.
         - "value": features that are far from those of their node: `SurpriseDetector(["value"])`.
         - "shuffled": single edges that do not fit their nodes: `MisplacedDetector()`, which takes much longer.
           "linegraph" does the same by the paper's method: `MisplacedDetector("linegraph")`.
+    with_misplaced
+        Whether "any" also judges, by "linegraph", whether edges fit their nodes, which takes much longer. Not by default.
     decay, C
         For "linegraph", see `MisplacedDetector`.
     cv, random_state
@@ -191,7 +197,7 @@ class EdgeOutlierDetector(Detector):
     fast, slow
         For all others, see `BurstDetector`.
     groups
-        For "any", see `SurpriseDetector`.
+        For "any" and "burst", see `BurstDetector`.
     contamination
         The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, lets the detector
         decide: at least 3 digits; bursts that chance would not give once among all fitted edges; edges that are more likely
@@ -227,6 +233,7 @@ class EdgeOutlierDetector(Detector):
         self,
         method: Literal["any", "burst", "rare", "value", "shuffled", "linegraph"] = "any",
         *,
+        with_misplaced: bool = False,
         decay: Decay | None = None,
         C: float = 1.0,
         cv: int = 5,
@@ -238,6 +245,7 @@ class EdgeOutlierDetector(Detector):
         random_state: Any = None,
     ) -> None:
         self.method = method
+        self.with_misplaced = with_misplaced
         self.decay = decay
         self.C = C
         self.cv = cv
@@ -257,15 +265,17 @@ class EdgeOutlierDetector(Detector):
         edges = self._edges(X, reset=True)
         check_choice(type(self).__name__, "method", self.method, OUTLIER_METHODS)
         options: Any = {"contamination": self.contamination, "n_threads": self.n_threads}
+        alone = options | {"decay": self.decay, "C": self.C, "cv": self.cv, "random_state": self.random_state}
         if self.method in ("shuffled", "linegraph"):
-            options |= {"decay": self.decay, "C": self.C, "cv": self.cv, "random_state": self.random_state}
-            self.detector_ = MisplacedDetector("linegraph" if self.method == "linegraph" else "propagation", **options)
+            self.detector_ = MisplacedDetector("linegraph" if self.method == "linegraph" else "propagation", **alone)
         elif self.method == "burst":
-            self.detector_ = BurstDetector(self.fast, self.slow, **options)
+            self.detector_ = BurstDetector(self.fast, self.slow, groups=self.groups, **options)
         elif self.method == "rare":
             self.detector_ = RarityDetector(fast=self.fast, slow=self.slow, **options)
         else:
             notions = NOTIONS if self.method == "any" else (self.method,)
+            if self.method == "any" and self.with_misplaced:
+                options["misplaced"] = MisplacedDetector("linegraph", **alone | {"contamination": "auto"})
             self.detector_ = SurpriseDetector(notions, fast=self.fast, slow=self.slow, groups=self.groups, **options)
         for name, value in vars(self.detector_.fit(edges, y)).items():
             if name.endswith("_"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +18,7 @@ from tdlg.edges import TemporalEdges
 from tdlg.estimator import Scored, all_or_nothing
 from tdlg.exceptions import ParameterError
 from tdlg.explain.positive import positive_class
-from tdlg.models.bursts import ContinuingDetector, Scores, widths_in_ticks
+from tdlg.models.bursts import ContinuingDetector, Scores, check_groups, widths_in_ticks
 from tdlg.propagate.bursts import SurprisePlan, Surprises
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ NATURAL = 1 / math.log(10)  # digits of one natural unit: a calibrated burst is 
 LEAST = 1.5  # digits from which on new and rare ends and unusual values speak beside bursts
 MOST = 10.0  # digits that count where weights are learnt
 OUTLIER = 3.0  # digits from which on an edge is an outlier: one in a thousand
-OFTEN = 0.01  # the share of new and rare ends and unusual values that are outliers at most: all may be new for long
+OFTEN = 0.003  # the share of any short time in which new and rare ends, or unusual values, are outliers at most
+FEWEST = 5  # outliers that they may have in a table of any size
+MISPLACED = "misplaced"
 
 
 class Calibration(NamedTuple):
@@ -62,7 +65,7 @@ def usual_scale(surprises: Floats, weight: Floats) -> tuple[float, float]:
 
 
 class SurpriseDetector(ContinuingDetector):
-    """Find edges that are unusual beside what came before them, without labels, in up to three ways at once.
+    """Find edges that are unusual beside what came before them, without labels, in up to three ways at once, or four.
 
     One pass over the edges in the order of time keeps a few numbers per source, destination, pair and category. Three
     notions are judged by what came strictly before (a burst also counts the edge itself):
@@ -72,11 +75,17 @@ class SurpriseDetector(ContinuingDetector):
       day that is rare for its source, and far more newcomers than usual.
     - "value": a number that is far from those of its source or its destination.
 
+    A fourth, "misplaced", joins on request: edges that their two nodes' habits do not explain, see `MisplacedDetector`. It
+    takes much longer, and it compares an edge with later ones, too.
+
     The result is a number of decimal digits: 3 is as unusual as one edge in a thousand. What is rare and which values are
-    unusual is compared with the earlier edges, of which a flood of outliers is not taken for usual; bursts are compared
-    with those of the fitted edges, where any short time weighs the same, be it calm or full of a flood. The digits of an
-    edge are those of its strongest notion: one is enough, and several weak ones are not. Scores of new edges continue the
-    fitted ones; what is taken for usual depends on the order of arrival, which for edges at the same time is that of rows.
+    unusual is compared with the earlier edges, of which a flood of outliers is not taken for usual. Then new and rare ends,
+    and unusual values, are scaled so that of the fitted edges not more than three in a thousand of any short time have 3
+    digits, or 5 of a small table: in a network that grows, what is new is no outlier. Bursts, and newcomers in mass, are
+    compared with those of the fitted edges, where any short time weighs the same, be it calm or full of a flood. The digits
+    of an edge are those of its strongest notion: one is enough, and several weak ones are not. Scores of new edges continue
+    the fitted ones; what is taken for usual depends on the order of arrival, which for edges at the same time is that of
+    rows.
 
     Parameters
     ----------
@@ -89,10 +98,12 @@ class SurpriseDetector(ContinuingDetector):
         bursts, so that an attack from many sources adds up.
     contamination
         The share of the fitted edges to mark as outliers, above 0 and at most 0.5. "auto", the default, marks the edges
-        with 3 digits or more, or with more than new and rare ends and unusual values have in one of a hundred edges, if
-        that is more: in a network that grows, what is new is no outlier.
+        with more than 3 digits.
     n_threads
         Number of threads; one is used.
+    misplaced
+        A `MisplacedDetector` that is not fitted, such as `MisplacedDetector("linegraph")`: it joins as a fourth notion. None
+        by default. With it, the detector cannot score a stream.
 
     Attributes
     ----------
@@ -104,8 +115,11 @@ class SurpriseDetector(ContinuingDetector):
         The score below which an edge is an outlier.
     fast_, slow_, plan_, edges_
         The two decays with their widths fixed, what edges are counted by, and the edges given to `fit`.
-    burst_scale_
-        How digits follow from the surprise of a burst, as the fitted edges have it.
+    burst_scale_, rush_scale_, scales_
+        How digits follow from the surprise of a burst and of newcomers in mass, as the fitted edges have it, and by what
+        the digits of rare ends and of values are divided.
+    misplaced_, misplaced_scale_
+        With `misplaced`, the fitted detector, and how digits follow from how improbable it finds an edge. Else None.
     weights_, auc_
         With labels, how much the digits of each notion count, shape (n_notions,), and the AUC of the later third of the
         labels by weights learnt from the earlier ones, and without weights. None without labels, or if they are too few.
@@ -127,6 +141,10 @@ class SurpriseDetector(ContinuingDetector):
     """
 
     digits_: Floats
+    scales_: Floats
+    misplaced: Any = None
+    misplaced_: Any
+    misplaced_scale_: Any
     plan_: SurprisePlan
     weights_: Floats | None
     auc_: tuple[float, float] | None
@@ -140,6 +158,7 @@ class SurpriseDetector(ContinuingDetector):
         groups: Sequence[str] = (),
         contamination: float | Literal["auto"] = "auto",
         n_threads: int | None = None,
+        misplaced: Any = None,
     ) -> None:
         self.notions = notions
         self.fast = fast
@@ -147,6 +166,12 @@ class SurpriseDetector(ContinuingDetector):
         self.groups = groups
         self.contamination = contamination
         self.n_threads = n_threads
+        self.misplaced = misplaced
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The notions that are judged."""
+        return (*self.notions, *([] if self.misplaced is None else [MISPLACED]))
 
     @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -163,20 +188,18 @@ class SurpriseDetector(ContinuingDetector):
         self.edges_, self.plan_ = edges, SurprisePlan.of(edges, self.groups)
         found = self.judged()
         self.burst_scale_ = Calibration.of_scale(found.bursts, found.calm)
+        self.rush_scale_ = Calibration.of_scale(found.rush.max(axis=1), found.calm)
+        self.scales_, parts = np.ones(2), (_of_many(found.rare), _of_many(found.odd))
+        self.scales_ = np.array([max(1.0, _often(part, found.calm) / OUTLIER) for part in parts])
+        self.misplaced_, self.misplaced_scale_ = None, None
+        if self.misplaced is not None:
+            self.misplaced_ = clone(self.misplaced).fit(edges)
+            self.misplaced_scale_ = Calibration.of_scale(_improbable(self.misplaced_.scores_), found.calm)
         self.digits_ = self.digits_of(found)
         self.weights_, self.auc_ = (None, None) if y is None else self._weighed(edges.with_label(y))
         self.scores_ = self.combined(self.digits_)
-        self.offset_ = self._offset(-max(OUTLIER, self._often(found)))
+        self.offset_ = self._offset(-OUTLIER)
         return self
-
-    def _often(self, found: Surprises) -> float:
-        """The digits that rare ends and values exceed in a share `OFTEN` of any short time; newcomers in mass apart."""
-        of_notion = {"rare": self.rare_digits, "value": self.odd_digits}
-        columns = [of_notion[notion](found) for notion in self.notions if notion != "burst"]
-        digits = np.column_stack([np.zeros(len(found.calm)), *columns]).max(axis=1)
-        order = np.argsort(-digits, kind="stable")
-        share = np.cumsum(found.calm[order])
-        return float(digits[order][np.searchsorted(share, OFTEN * share[-1])])
 
     def notions_of(self, X: Any) -> Floats:
         """The digits of each notion for edges, fitted or new, shape (n_edges, n_notions)."""
@@ -202,7 +225,7 @@ class SurpriseDetector(ContinuingDetector):
         ]
         counts = {"flagged": flagged.sum(axis=0), "alone": alone.sum(axis=0)}
         examples = pl.Series(best, dtype=pl.List(pl.Int64))
-        return pl.DataFrame({"notion": list(self.notions), **counts, "examples": examples})
+        return pl.DataFrame({"notion": list(self.names), **counts, "examples": examples})
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None) -> pl.DataFrame:
         """What makes each edge unusual, in words.
@@ -233,11 +256,11 @@ class SurpriseDetector(ContinuingDetector):
         digits: Floats = self.digits_[at]
         new = at < 0
         if new.any():
-            digits[new] = self.digits_of(self.judged(edges[new]))[len(self.edges_) :]
+            digits[new] = self.digits_of(self.judged(edges[new]), edges[new])[len(self.edges_) :]
         return digits
 
     def _continued(self, more: TemporalEdges | None = None) -> Scores:
-        return self.combined(self.digits_of(self.judged(more)))
+        return self.combined(self.digits_of(self.judged(more), more))
 
     def _check_notions(self, edges: TemporalEdges) -> None:
         if not self.notions or not set(self.notions) <= set(NOTIONS):
@@ -246,45 +269,44 @@ class SurpriseDetector(ContinuingDetector):
                 f"Got {self.notions!r} instead.",
                 parameter="notions",
             )
-        strange = [name for name in self.groups if name not in edges.feature_categories]
-        if strange:
-            raise ParameterError(
-                f"The 'groups' parameter of {type(self).__name__} must name categories among the features: "
-                f"{', '.join(edges.feature_categories) or 'there are none'}. Got {strange[0]!r} instead.",
-                parameter="groups",
-            )
+        check_groups(self, edges.feature_categories)
 
     def judged(self, more: TemporalEdges | None = None) -> Surprises:
         """How unusual the fitted edges are, and more edges after them."""
         unit = self.edges_.time_unit
         return self.plan_.judged(self.edges_, more, *widths_in_ticks(self, unit))
 
-    def digits_of(self, found: Surprises) -> Floats:
-        """The calibrated digits of each notion, (n_edges, n_notions).
+    def digits_of(self, found: Surprises, more: TemporalEdges | None = None) -> Floats:
+        """The calibrated digits of each notion, (n_edges, n_notions); more : the edges after the fitted ones.
 
-        Beside others, rare ends and values speak only from `LEAST` digits on.
+        Beside others, rare ends and values speak only from `LEAST` digits on, before they are scaled.
         """
-        return np.column_stack([self._of_notion(notion, found) for notion in self.notions])
+        return np.column_stack([self._of_notion(notion, found, more) for notion in self.names])
 
-    def _of_notion(self, notion: str, found: Surprises) -> Floats:
-        least = LEAST if len(self.notions) > 1 else 0.0
+    def _of_notion(self, notion: str, found: Surprises, more: TemporalEdges | None) -> Floats:
         if notion == "burst":
             return self.burst_scale_(found.bursts)
+        if notion == MISPLACED:
+            scores, model = self.misplaced_.scores_, self.misplaced_.model_
+            if more is not None:
+                scores = np.append(scores, model.decision_function(more))
+            return self.misplaced_scale_(_improbable(scores))
+        rare, odd = (LEAST if len(self.names) > 1 else 0.0) / self.scales_
         if notion == "value":
-            return _largest(self.odd_digits(found), least)
-        return np.maximum(_largest(self.rare_digits(found), least), _largest(self.rush_digits(found), 0.0))
+            return _largest(self.odd_digits(found), odd)
+        return np.maximum(_largest(self.rare_digits(found), rare), self.rush_digits(found).max(axis=1))
 
     def rare_digits(self, found: Surprises, at: Any = slice(None)) -> Floats:
         """The digits of some edges by each kind of keys, fewer for so many chances."""
-        return _of_many(found.rare[at])
+        return _of_many(found.rare[at]) / self.scales_[0]
 
     def rush_digits(self, found: Surprises, at: Any = slice(None)) -> Floats:
         """The calibrated digits of some edges whose source or destination is a newcomer."""
-        return np.where(found.rush[at] > 0, self.burst_scale_(found.rush[at]), 0.0)
+        return np.where(found.rush[at] > 0, self.rush_scale_(found.rush[at]), 0.0)
 
     def odd_digits(self, found: Surprises, at: Any = slice(None)) -> Floats:
         """The digits of the numbers of some edges, fewer for so many chances."""
-        return _of_many(found.odd[at])
+        return _of_many(found.odd[at]) / self.scales_[1]
 
     def combined(self, digits: Floats) -> Scores:
         """The scores: minus the digits of the strongest notion, or of all by their weights."""
@@ -309,6 +331,20 @@ class SurpriseDetector(ContinuingDetector):
             by_weights, by_strongest = (roc_auc_score(is_outlier[cut:], s) for s in (weighed, digits[cut:].max(axis=1)))
             judged = float(by_weights), float(by_strongest)
         return learnt_weights(digits, is_outlier), judged
+
+
+def _often(digits: Floats, calm: Floats) -> float:
+    """The digits that a share `OFTEN` of the edges of any short time exceed, or the `FEWEST` of a small table."""
+    largest = digits.max(axis=1, initial=0.0)
+    order = np.argsort(-largest, kind="stable")
+    above = np.cumsum(calm[order]) / calm.sum()
+    place = max(int(np.searchsorted(above, OFTEN)), FEWEST)
+    return float(largest[order][min(place, len(order) - 1)])
+
+
+def _improbable(scores: Scores) -> Floats:
+    """Digits of the probability of edges that are real rather than synthetic, from its log-odds."""
+    return NATURAL * np.logaddexp(0.0, -scores)
 
 
 def _of_many(digits: Floats) -> Floats:

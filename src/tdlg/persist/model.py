@@ -43,7 +43,7 @@ from tdlg.tables.edge_table import EdgeTable
 from tdlg.tables.features import Features
 
 FORMAT = "tdlg model"
-FORMAT_VERSION = 9  # increased when fitted models get other attributes or columns; files of other versions are refused
+FORMAT_VERSION = 10  # increased when fitted models get other attributes or columns; files of other versions are refused
 MANIFEST = "manifest.json"
 MARK = b"tdlg model, sha256 "
 HEX_DIGITS = 64  # of a sha256 in hexadecimal

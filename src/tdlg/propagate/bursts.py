@@ -76,29 +76,38 @@ def _joint(first: NDArray[Any], second: NDArray[Any]) -> Codes:
 # ---- bursts
 
 
-def burst_surprises(arrivals: Arrivals, fast: float, slow: float, n_threads: int | None = None) -> Floats:
+def burst_surprises(
+    arrivals: Arrivals, every: Sequence[Any], fast: float, slow: float, n_threads: int | None = None
+) -> Floats:
     """How surprising each edge is as part of a burst, in decimal digits of a probability, shape (n_edges,).
 
-    Every edge is counted by its source, its destination and its pair, with itself and all edges that come before it; an
-    edge that is d ticks old counts exp(-d / width). If a key has the count f for the fast width and s for the slow width,
-    and a share p of s was expected in f, the surprise is that of f or more events where p * s are expected:
+    Every edge is counted by its source, its destination, its pair and its groups, whose keys are in `every`, with itself and
+    all edges that come before it; an edge that is d ticks old counts exp(-d / width). If a key has the count f for the fast
+    width and s for the slow width, and a share p of s was expected in f, the surprise is that of f or more events where
+    p * s are expected:
 
         (f * ln(f / (p * s)) - (f - p * s)) / ln 10      if f > p * s, else 0        (the Chernoff bound of the Poisson tail)
 
     with p = fast * (1 - exp(-a / fast)) / (slow * (1 - exp(-a / slow))), a being the ticks since the first edge of all. What
     is usual is not learnt from bursts: an edge of 30 digits or more does not count for the slow width of its key. The result
-    is the largest surprise of the three. By default all cores are used, at most one per key.
+    is the largest surprise of all keys. By default all cores are used, at most one per key.
     """
 
-    def surprises(keys: Codes) -> Floats:
+    def surprises(keys: NDArray[Any]) -> Floats:
         return surprises_of_key(keys, arrivals.ticks, arrivals.order, arrivals.start, fast, slow)
 
-    with ThreadPoolExecutor(min(n_threads or default_threads(), len(KEYS))) as pool:  # walks need no lock
-        return np.maximum.reduce(list(pool.map(surprises, arrivals.keys)))
+    with ThreadPoolExecutor(min(n_threads or default_threads(), len(every))) as pool:  # walks need no lock
+        return np.maximum.reduce(list(pool.map(surprises, every)))
 
 
 def surprises_of_key(
-    keys: Codes, ticks: NDArray[Any], order: Codes, start: Any, fast: float, slow: float, counts: Floats | None = None
+    keys: NDArray[Any],
+    ticks: NDArray[Any],
+    order: Codes,
+    start: Any,
+    fast: float,
+    slow: float,
+    counts: Floats | None = None,
 ) -> Floats:
     """The surprises of edges that are counted by one key, shape (n_edges,); see `burst_surprises`.
 
@@ -154,18 +163,23 @@ class SurprisePlan:
     """What edges are counted by and compared in.
 
     own : the features; groups : names of categories whose edges are also counted for bursts; has_hour : whether the hour of
-    the day is a category.
+    the day is a category; has_all : whether all three notions are judged, or only bursts.
     """
 
     own: tuple[OwnColumn, ...]
     groups: tuple[str, ...] = ()
     has_hour: bool = False
+    has_all: bool = True
 
     @classmethod
-    def of(cls, edges: TemporalEdges, groups: Sequence[str] = ()) -> Self:
-        """For the features of edges."""
-        own = [column._replace(has_more=bool(column.categories), highest=np.inf) for column in fit_own(edges)]
-        return cls(tuple(own), tuple(groups), edges.time_unit is not None)
+    def of(cls, edges: TemporalEdges, groups: Sequence[str] = (), *, has_all: bool = True) -> Self:
+        """For the features of edges; for bursts alone, only those of groups."""
+        own = [
+            column._replace(has_more=bool(column.categories), highest=np.inf)
+            for column in (fit_own(edges) if has_all or groups else ())
+            if has_all or column.name in groups
+        ]
+        return cls(tuple(own), tuple(groups), has_all and edges.time_unit is not None, has_all)
 
     @cached_property
     def given(self) -> list[str]:
@@ -188,7 +202,7 @@ class SurprisePlan:
         return [
             *KEYS,
             *(f"category[{name}]" for name in self.given),
-            *(f"src+category[{name}]" for name in self.categories),
+            *(f"src+category[{name}]" for name in self.categories if self.has_all),
         ]
 
     @cached_property
@@ -224,7 +238,7 @@ class SurprisePlan:
         codes = (
             np.concatenate([category_codes(part, numbers) for part in _parts(edges, more)]) + 1
         )  # missing is one too
-        by_source = [*codes.T, *self.hours(arrivals.ticks, arrivals.time_unit).T]
+        by_source = [*codes.T, *self.hours(arrivals.ticks, arrivals.time_unit).T] if self.has_all else []
         return arrivals, [*arrivals.keys, *codes.T, *(_joint(arrivals.keys[0], column) for column in by_source)]
 
     def numbers_of(self, edges: TemporalEdges, more: TemporalEdges | None) -> Floats:
@@ -281,25 +295,19 @@ class RunningBursts:
     """The burst scores of a stream, event by event, from counts that are carried along.
 
     fast, slow : the widths of the decays, in ticks; start : the ticks of the first observation; dtype : of the ticks; plan :
-    for all three notions.
+    what events are counted by.
     """
 
-    def __init__(
-        self, fast: float, slow: float, start: Any, dtype: np.dtype[Any], plan: SurprisePlan | None = None
-    ) -> None:
+    def __init__(self, fast: float, slow: float, start: Any, dtype: np.dtype[Any], plan: SurprisePlan) -> None:
         self._widths, self._start, self._plan = (fast, slow), start, plan
-        self.whole = None if plan is None else WholeSums.empty(plan, start, dtype)
-        self.counts = RunningSums(np.array([fast, slow]), 1 if plan is None else plan.n_values, dtype)
-        categories = (
-            {}
-            if plan is None
-            else {
-                f"{prefix}category[{name}]": (k, end)
-                for k, name in enumerate(plan.categories)
-                for end, prefix in CATEGORY_ENDS.items()
-            }
-        )
-        self._reads = reads_of(KEYS if plan is None else plan.kinds, categories)
+        self.whole = WholeSums.empty(plan, start, dtype) if plan.has_all else None
+        self.counts = RunningSums(np.array([fast, slow]), plan.n_values, dtype)
+        categories = {
+            f"{prefix}category[{name}]": (k, end)
+            for k, name in enumerate(plan.categories)
+            for end, prefix in CATEGORY_ENDS.items()
+        }
+        self._reads = reads_of(plan.kinds, categories)
         self.clock: Any = None
 
     def surprises(self, events: StreamEvents, *, keep: bool = True) -> Floats:
@@ -320,7 +328,6 @@ class RunningBursts:
         from tdlg._kernels.bursts import judge_events
 
         plan, whole = self._plan, self.whole
-        assert plan is not None
         assert whole is not None
         found = Surprises.empty(len(events.ticks), len(plan.kinds), len(plan.numbers))
         whole = whole if keep else WholeSums(*(array.copy() for array in whole))

@@ -206,6 +206,14 @@ def render_card(said: dict[str, Any]) -> str:
     return _template("card.html").render(**said, style=Markup(style), style_digest=_digest(style))
 
 
+def render_outliers(said: dict[str, Any], drawing: str) -> str:
+    """The page of a detector, which has no script."""
+    style = _own("parts.css", "page.css")
+    return _template("outliers.html").render(
+        **said, drawing=Markup(drawing), style=Markup(style), style_digest=_digest(style)
+    )
+
+
 def render_case(said: dict[str, Any], ends: str, timeline: str) -> str:
     """The page of a case of the desk, with its two drawings; the service calls it."""
     style = _own("parts.css", "page.css")
