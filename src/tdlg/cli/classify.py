@@ -348,6 +348,8 @@ def outliers(
     save : MODEL
         File to save the model to, for score and explain.
     """
+    import numpy as np
+
     from tdlg.models.answers import answer_columns
     from tdlg.models.outliers import EdgeOutlierDetector
 
@@ -400,6 +402,12 @@ def outliers(
     elif method == "any":
         for line in _overview(model.detector_):
             note(line)
+    of_notion: dict[str, int] = {}  # the highest score of each
+    for row in np.argsort(scored.values, kind="stable")[: int(answers["outlier"].sum())].tolist():
+        of_notion.setdefault(answers["outlier_notion"][row], row)
+    for row in of_notion.values():
+        if answers["outlier_reason"][row]:
+            note(f"row {row + 1:,}: {answers['outlier_reason'][row]}")
     keep_model(model, save, table.names)
     if report is not None:
         from tdlg.report import write_outliers

@@ -126,7 +126,9 @@ class _Told:
             if not (kind == "pair" and any(is_new)) and not (kind.startswith("src+") and is_new[0])  # nothing more
         ]
         rush = self._model.rush_digits(self._found, edge)
-        return found + [_Because(float(rush[k]), f"new {END_NAMES[k]}s", self._rush(k, edge), []) for k in range(ENDS)]
+        return found + [
+            _Because(float(rush[k]), f"rare new {END_NAMES[k]}s", self._rush(k, edge), []) for k in range(ENDS)
+        ]
 
     def _how_often(self, k: int, kind: str, edge: int) -> tuple[str, list[int]]:
         before, of_source = self._before(k, edge), self._before(0, edge)

@@ -212,7 +212,8 @@ class SurpriseDetector(ContinuingDetector):
         Returns
         -------
         polars.DataFrame
-            One row per notion: its name, "flagged" and "alone", and "examples", positions of the edges with the most digits.
+            One row per notion: its name, "flagged" and "alone", and "examples", positions of the edge with the most digits
+            and of the next one with other ends.
         """
         import polars as pl
 
@@ -220,12 +221,17 @@ class SurpriseDetector(ContinuingDetector):
         flagged = self.digits_ > -self.offset_
         alone = flagged & (flagged.sum(axis=1) == 1)[:, np.newaxis]
         best = [
-            np.flatnonzero(column)[np.argsort(-of[column], kind="stable")[:2]].tolist()
+            self._two(np.flatnonzero(column)[np.argsort(-of[column], kind="stable")])
             for column, of in zip(flagged.T, self.digits_.T, strict=True)
         ]
         counts = {"flagged": flagged.sum(axis=0), "alone": alone.sum(axis=0)}
         examples = pl.Series(best, dtype=pl.List(pl.Int64))
         return pl.DataFrame({"notion": list(self.names), **counts, "examples": examples})
+
+    def _two(self, rows: NDArray[np.int64]) -> list[int]:
+        """The first of some edges, and the next one with other ends."""
+        src, dst = self.edges_.src_code[rows], self.edges_.dst_code[rows]
+        return [*rows[:1].tolist(), *rows[(src != src[:1]) & (dst != dst[:1])][:1].tolist()]
 
     def explain(self, X: Any, top: int = 3, *, rows: Any = None) -> pl.DataFrame:
         """What makes each edge unusual, in words.
