@@ -178,7 +178,8 @@ class LiveModel:
             The folder of the state.
         model
             A fitted model or its file: a `PropagationClassifier` or `PropagationRegressor` with setting="stream", or an
-            `EdgeOutlierDetector` with method="burst". Needed for a new directory. A directory of another model is refused.
+            `EdgeOutlierDetector` of past edges only (not "shuffled", "linegraph" or `with_misplaced`). Needed for a new
+            directory. A directory of another model is refused.
         columns
             The field of each role and feature in the events, such as {"src": "customer"}; stored for later. By default a
             role or feature is in the field of its own name, and src, dst and time are also found by common names.
