@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from collections.abc import Callable
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from tdlg.checks import check_count
 from tdlg.clock import common_clock, duration_in_words, round_duration
 from tdlg.edges import TemporalEdges
 from tdlg.explain.reasons import burst_counts, chosen_rows, reasons_table
-from tdlg.explain.sentences import NAMED, burst, category_in_words, node_in_words
+from tdlg.explain.sentences import NAMED, Reason, burst, category_in_words, node_in_words
 from tdlg.propagate.bursts import ENDS, HOUR, KEYS, Surprises, feature_of
 from tdlg.propagate.plan import raw_values
 
@@ -31,8 +32,7 @@ MIDDLE = 0.05, 0.95  # between which quantiles values are called usual
 class _Because(NamedTuple):
     digits: float
     what: str
-    sentence: str
-    behind: list[int]
+    tell: Callable[[], Reason]  # only of the reasons that are given: to count takes long
 
 
 def explain_surprises(
@@ -65,7 +65,7 @@ def explain_surprises(
         rank=np.array([rank + 1 for *_, rank, _ in lines], np.int64),
         what=[because.what for *_, because in lines],
         effects=[because.digits for *_, because in lines],
-        reasons=[(because.sentence, because.behind) for *_, because in lines],
+        reasons=[because.tell() for *_, because in lines],
     )
 
 
@@ -97,6 +97,9 @@ class _Told:
         """What makes an edge unusual, the most surprising first."""
         of_notion = {"burst": self._bursts, "rare": self._rare, "value": self._odd, MISPLACED: self._misplaced}
         found = [because for notion in self._model.names for because in of_notion[notion](edge)]
+        if self._model.weights_ is not None:
+            weights = dict(zip(self._model.names, self._model.weights_.tolist(), strict=True))
+            found = [because._replace(digits=because.digits * weights[because.what.split()[0]]) for because in found]
         found.sort(key=lambda because: -because.digits)
         return [because for because in found if because.digits >= WORTH_SAYING] or found[: found[0].digits > 0]
 
@@ -108,12 +111,14 @@ class _Told:
         k, kinds = int(surprise.argmax()), [self._plan.kinds[kind] for kind in self._counted]
         if not self._knows_all and len(kinds) > len(KEYS) and self._found.bursts[edge] > 1.01 * surprise.max():
             words = " or ".join(self._category(feature_of(kind), edge) for kind in kinds[len(KEYS) :])
-            return [_Because(digits, f"burst {kinds[len(KEYS)]}", f"far more interactions with {words} than usual", [])]
-        there = self._within(self._counted[k], edge)
-        sentence = burst(
-            *self._whose(edge), kinds[k], len(there), usual[k] * self._window / self._widths[0], self._in_words
-        )
-        return [_Because(digits if surprise[k] > 0 else 0.0, f"burst {kinds[k]}", sentence, there[-NAMED:][::-1])]
+            said = f"far more interactions with {words} than usual"
+            return [_Because(digits, f"burst {kinds[len(KEYS)]}", lambda: (said, []))]
+
+        def tell() -> Reason:
+            there, expected = self._within(self._counted[k], edge), usual[k] * self._window / self._widths[0]
+            return burst(*self._whose(edge), kinds[k], len(there), expected, self._in_words), there[-NAMED:][::-1]
+
+        return [_Because(digits if surprise[k] > 0 else 0.0, f"burst {kinds[k]}", tell)]
 
     # ---- new and rare
 
@@ -121,16 +126,16 @@ class _Told:
         digits = self._model.rare_digits(self._found, edge)
         is_new = [not len(self._before(k, edge)) for k in range(ENDS)]
         found = [
-            _Because(float(value), f"rare {kind}", *self._how_often(k, kind, edge))
+            _Because(float(value), f"rare {kind}", partial(self._how_often, k, kind, edge))
             for k, (kind, value) in enumerate(zip(self._plan.kinds, digits, strict=True))
             if not (kind == "pair" and any(is_new)) and not (kind.startswith("src+") and is_new[0])  # nothing more
         ]
         rush = self._model.rush_digits(self._found, edge)
         return found + [
-            _Because(float(rush[k]), f"rare new {END_NAMES[k]}s", self._rush(k, edge), []) for k in range(ENDS)
+            _Because(float(rush[k]), f"rare new {END_NAMES[k]}s", partial(self._rush, k, edge)) for k in range(ENDS)
         ]
 
-    def _how_often(self, k: int, kind: str, edge: int) -> tuple[str, list[int]]:
+    def _how_often(self, k: int, kind: str, edge: int) -> Reason:
         before, of_source = self._before(k, edge), self._before(0, edge)
         n, all_before, behind = len(before), int(self._place[edge]), before[-NAMED:][::-1].tolist()
         edges, i = self._whose(edge)
@@ -154,9 +159,9 @@ class _Told:
         what = what or self._category(feature_of(kind), edge)
         return f"{what} was {'never seen' if not n else f'seen {times}'} {whole}", behind
 
-    def _rush(self, k: int, edge: int) -> str:
+    def _rush(self, k: int, edge: int) -> Reason:
         if not self._knows_all:
-            return f"far more new {END_NAMES[k]}s of late than usual"
+            return f"far more new {END_NAMES[k]}s of late than usual", []
         now, ticks = self._arrivals.ticks[edge], self._arrivals.ticks[self._arrivals.order]
         (new, all_new), (n, everything) = (
             (int(np.searchsorted(of, now, "right")) - first, first)
@@ -167,22 +172,20 @@ class _Told:
         shown = f"{usual:,.0f}" if usual >= 10 else f"{usual:.2g}"
         many = f"{new:,} new {END_NAMES[k]}s" if new > 1 else f"1 new {END_NAMES[k]}"
         among = f"{n:,} interactions within {self._in_words}"
-        return f"{many} among {among}, where {shown} {'is' if shown == '1' else 'are'} usual"
+        return f"{many} among {among}, where {shown} {'is' if shown == '1' else 'are'} usual", []
 
     # ---- values
 
     def _odd(self, edge: int) -> list[_Because]:
         digits, names = self._model.odd_digits(self._found, edge), self._plan.numbers
-        found = []
-        for k in range(ENDS):
-            before = self._before(k, edge)
-            for f, name in enumerate(names):
-                found.append(
-                    _Because(float(digits[k * len(names) + f]), f"value {name}", *self._beside(k, name, edge, before))
-                )
-        return found
+        places = [(k, name) for k in range(ENDS) for name in names]
+        return [
+            _Because(float(value), f"value {name}", partial(self._beside, k, name, edge))
+            for (k, name), value in zip(places, digits, strict=True)
+        ]
 
-    def _beside(self, k: int, name: str, edge: int, before: Positions) -> tuple[str, list[int]]:
+    def _beside(self, k: int, name: str, edge: int) -> Reason:
+        before = self._before(k, edge)
         values = self._raw(name)
         earlier, preposition = values[before], ("from", "to")[k]
         earlier = earlier[np.isfinite(earlier)]
@@ -207,7 +210,7 @@ class _Told:
         digits = float(self.digits[edge, self._model.names.index(MISPLACED)])
         is_new = edges is not self._parts[0]
         what, sentence, behind = self._elsewhere[is_new].facts(i, -1 if is_new else i)[0]
-        return [_Because(digits, f"{MISPLACED} {what}", sentence, behind)]
+        return [_Because(digits, f"{MISPLACED} {what}", lambda: (sentence, behind))]
 
     # ---- what they share
 
