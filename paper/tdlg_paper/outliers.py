@@ -211,18 +211,13 @@ def _runs(method: str) -> Iterator[tuple[tuple[str, str, str, str], Callable[[],
         for name in detectors:
             if method in f"{dataset} {name}":
                 key = dataset, part, str(seed), name
-                if name in READINGS:
-                    auc_of = partial(auc_by_windows, READINGS[name], seed)
-                else:
-                    auc_of = partial(outlier_auc, DETECTORS[name](seed))
-                yield key, partial(_measured, key, auc_of, edges)
+                yield key, partial(_measured, key, name, seed, edges)
 
 
-def _measured(
-    key: tuple[str, str, str, str], auc_of: Callable[[TemporalEdges], float], make: Callable[[], TemporalEdges]
-) -> Row:
+def _measured(key: tuple[str, str, str, str], name: str, seed: int, make: Callable[[], TemporalEdges]) -> Row:
     edges, clock = make(), process_time()
-    auc = auc_of(edges)
+    window = READINGS.get(name)
+    auc = outlier_auc(DETECTORS[name](seed), edges) if window is None else auc_by_windows(window, seed, edges)
     return Row(*key, f"{auc:.6g}", f"{process_time() - clock:.1f}", __version__)
 
 
