@@ -13,6 +13,7 @@ from tdlg.exceptions import EdgesError, ParameterError
 from tdlg.linegraph.match import NODE_MATCHES
 from tdlg.propagate.features import gather_evidence, table_columns
 from tdlg.propagate.match import decayed_sums
+from tdlg.propagate.plan import LEAST_AMOUNT, SMOOTHING_ACROSS
 
 
 def network(n_edges=60, n_nodes=6, seed=0, n_times=25, **options):
@@ -276,7 +277,11 @@ class TestOwnFeatures:
         ):
             np.testing.assert_allclose(table[f"src_{name}_amount_1"], expected, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(table["amount"], np.where(there, np.arcsinh(scaled), 0))
-        assert not any(name.startswith("dst-src:mean") for name in table)
+        H = line_graph(edges, edges, Laplace(edges.time.std()), "dst-src", include_self=False)
+        sent = middle + (high - low) * (H[:, there] @ scaled[there]) / (H[:, there].sum(axis=1) + SMOOTHING_ACROSS)
+        ratio = np.where(there, np.log(amount / np.maximum(sent, LEAST_AMOUNT * middle)), 0)
+        np.testing.assert_allclose(table["dst-src_ratio_amount_1"], ratio, atol=1e-11)
+        assert not any(name.startswith(("dst-src_mean", "dst-src_unusual", "dst-src_lately")) for name in table)
 
     def test_share_of_the_own_category(self):
         edges = self.edges()

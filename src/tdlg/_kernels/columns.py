@@ -96,7 +96,7 @@ def write_columns(
     labels : (scales, 1 + targets, rows), or no scales if there are no targets; gaps : (gaps, rows); unusual : (numbers,
     rows); since : ticks since that label, infinite for none, and edges since then, (2, rows), or (0, rows) without it.
     mine : (rows, n_own). compared : (comparisons, 4), of each its kind, the first value and the number of values in `mine`,
-    and the first in `sums`; amounts : (comparisons, 2), `zero` and `least` of `write_compared`.
+    and the first in `sums`; amounts : (comparisons, 3), `zero`, `least` and `smoothing` of `write_compared`.
     out : (columns, all rows), of which those from `start` on are written.
     """
     lines = out[:, start : start + sums.shape[2]]
@@ -111,7 +111,8 @@ def write_columns(
         for c in range(compared.shape[0]):
             kind, first, width, place = compared[c]
             values = mine[:, first : first + width]
-            write_compared(kind, values, sums[k, place:], smoothing, amounts[c, 0], amounts[c, 1], lines[at])
+            zero, least, weight = amounts[c]
+            write_compared(kind, values, sums[k, place:], weight, zero, least, lines[at])
             at += 1
     for g in range(gaps.shape[0]):
         write_gaps(gaps[g], spread, lines[at])

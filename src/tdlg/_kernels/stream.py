@@ -115,12 +115,12 @@ def _write_rows(block, gaps, unusual, since, own, first_row, n, writer, start, c
     """Write the columns of n rows from `first_row` on, which are `start` rows further on in `columns`.
 
     writer : which of source, destination and pair each match is about (matches,), -1 for others, first column of each
-    match, `compared` and `amounts` of `write_columns`, smoothing and spread, the first column about both ends, the number
-    of values that are not labels, and the means of `_write_two_ends`.
+    match, `compared` and `amounts` of `write_columns` for all matches, smoothing and spread, the first column about both
+    ends, the number of values that are not labels, the means of `_write_two_ends`, and where each match's `compared` start.
     """
-    places, first, compared, amounts, numbers, _, n_own_sums, _ = writer
+    places, first, compared, amounts, numbers, _, n_own_sums, _, starts = writer
     for m in range(block.shape[0]):
-        some = compared if places[m] >= 0 else compared[:0]
+        some, least = compared[starts[m] : starts[m + 1]], amounts[starts[m] : starts[m + 1]]
         above = unusual[m, :, :n] if places[m] >= 0 else unusual[m, :0, :n]
         passed = since[m, :, :n] if places[m] >= 0 else since[m, :0, :n]
         sums, labels = block[m, :, :, :n], block[m, :, n_own_sums:, :n]
@@ -128,7 +128,7 @@ def _write_rows(block, gaps, unusual, since, own, first_row, n, writer, start, c
             labels = labels[:0]
         part, smoothing, spread = columns[first[m] : first[m + 1]], numbers[0], numbers[1]
         pauses, mine, place = gaps[m : m + 1, :n], own[first_row:], start + first_row
-        write_columns(sums, labels, pauses, above, passed, mine, some, amounts, smoothing, spread, place, part)
+        write_columns(sums, labels, pauses, above, passed, mine, some, least, smoothing, spread, place, part)
 
 
 # ---- what happened

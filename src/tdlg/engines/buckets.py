@@ -324,10 +324,10 @@ def make_columns(task: ColumnsTask) -> None:
     chosen = _chosen_rows(rows, task)
     at = np.unique(np.concatenate([some for _, some, _ in chosen]))
     compares, is_first = plan.compares(task.match), task.match == task.plan.matches[0]
-    numbers = [c.numbers(rows[f"own{k}"]) for k, c in enumerate(plan.own if compares or is_first else ())]
-    mine, values = np.hstack([np.empty((len(rows), 0)), *numbers]), np.ones((len(cols), 1))
+    mine, values = _own_numbers(rows, plan.own if compares or is_first else ()), np.ones((len(cols), 1))
     if compares:
-        values = np.hstack([values, to_sum(mine, plan.own)])  # of rows, which are the columns
+        theirs = mine if rows is cols else _own_numbers(cols, plan.own)
+        values = np.hstack([values, to_sum(theirs, plan.own)])
     known = np.flatnonzero(cols["label"] >= 0)
     targets = plan.class_targets[cols["label"][known]]
     labels = Labels(
@@ -360,6 +360,12 @@ def make_columns(task: ColumnsTask) -> None:
                 part["columns"][:, n_columns:] = plan.compressed(mine[block])
     n_places = len(task.files.bounds) - 1 + len(task.plan.samples)
     write_split(path, out, np.concatenate([places for _, _, places in chosen]), n_places)
+
+
+def _own_numbers(rows: Records, columns: Sequence[OwnColumn]) -> Floats:
+    """The features as numbers, (n_rows, sum of widths)."""
+    parts = [column.numbers(rows[f"own{k}"]) for k, column in enumerate(columns)]
+    return np.hstack([np.empty((len(rows), 0)), *parts])
 
 
 def _keyed(match: str, form: RecordForm, rows: Records, cols: Records, at: Positions) -> Keyed:

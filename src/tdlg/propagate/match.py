@@ -160,8 +160,7 @@ class MatchSums:
         from tdlg._kernels.columns import write_columns
 
         plan, rows, offset = self._plan, self._groups[group][0][some], some.start or 0
-        compared, amounts = plan.comparisons
-        compared = compared if plan.compares(self._match) else compared[:0]
+        compared, amounts = plan.comparisons(self._match)
         for first in range(0, len(rows), BLOCK):
             block = slice(first, first + BLOCK)
             sums, gaps = self._walk.take(rows[block])

@@ -32,6 +32,10 @@ TwoEnds = Literal["all", "partners", "none"]
 
 ANY_CLASS = -1
 CATEGORY_ENDS = {"": "", "src": "src+", "dst": "dst+"}  # the end that edges of a category share too, and its prefix
+ACROSS = ("src-dst", "dst-src")  # matches of what a node sends with what it received, and the other way round
+SMOOTHING_ACROSS = (
+    0.05  # of `smoothing`, for amounts across: what is sent on is compared with a single payment that came
+)
 COMPARISONS = ("mean", "deviation", "score", "ratio", "share", "share of all", "lately")  # codes of `_kernels.columns`
 TWO_ENDS = (0.03, 1.0)  # bandwidths of the columns about both ends, in standard deviations of the times
 BOTH_MATCHES = ("src", "dst", "src-dst", "dst-src")  # whose sums the columns about both ends read, in this order
@@ -193,9 +197,20 @@ class ColumnPlan:
         """The keys by which edges are filed for the rows of all matches."""
         return tuple(dict.fromkeys(self.kinds(match)[0] for match in self.all_matches))
 
+    def compared(self, match: str) -> list[tuple[OwnColumn, str]]:
+        """Which of an edge's own features are compared with those of its neighbours, and how.
+
+        Across, where what a node sends meets what it received, only numbers are, each in one way.
+        """
+        if match in SAME_ENDS:
+            return [(own, kind) for own in self.own for kind in own.beside]
+        if match in ACROSS:
+            return [(own, "ratio" if "ratio" in own.beside else "deviation") for own in self.own if own.is_scaled]
+        return []
+
     def compares(self, match: str) -> bool:
         """Whether an edge's own features are compared with those of its neighbours."""
-        return match in SAME_ENDS and self.n_edge_values > 1
+        return bool(self.compared(match))
 
     @cached_property
     def n_edge_values(self) -> int:
@@ -227,18 +242,18 @@ class ColumnPlan:
         """An edge's own features as columns: the arsinh of scaled amounts, 0 where missing; all others as they are."""
         return np.where(self.is_scaled, np.arcsinh(np.where(np.isnan(own), 0.0, own)), own) if self.own else own
 
-    @cached_property
-    def comparisons(self) -> tuple[Positions, Floats]:
-        """What is compared: kind, first feature, their number and first sum, (n, 4); smallest amounts, (n, 2)."""
+    def comparisons(self, match: str) -> tuple[Positions, Floats]:
+        """What is compared: kind, first feature, their number and first sum, (n, 4); smallest amounts, smoothing, (n, 3)."""
+        smoothing = self.smoothing * (SMOOTHING_ACROSS if match in ACROSS else 1.0)
         compared, amounts = [], []
-        first, start = 0, 1
+        first, start, chosen = 0, 1, self.compared(match)
         for column in self.own:
-            for kind in column.beside:
+            for kind in (how for one, how in chosen if one is column):
                 kind = "share of all" if kind == "share" and not column.has_more else kind
                 compared.append((COMPARISONS.index(kind), first, column.width, start))
-                amounts.append(smallest_amounts(column))
+                amounts.append((*smallest_amounts(column), smoothing))
             first, start = first + column.width, start + column.n_sums
-        return np.array(compared, np.int64).reshape(-1, 4), np.array(amounts).reshape(-1, 2)
+        return np.array(compared, np.int64).reshape(-1, 4), np.array(amounts, np.float64).reshape(-1, 3)
 
     # ---- columns
 
@@ -274,17 +289,16 @@ class ColumnPlan:
         per_scale = [Column(name, match, of_labels, of_class=of) for name, of in self._targets]
         per_scale += [Column("known", match, "known")] * bool(self._targets)
         per_scale.append(Column("count", match, "count"))
-        for own in self.own if match in SAME_ENDS else ():
-            for what in own.beside:
-                compared = {"mean": "usual", "lately": "lately"}.get(what, "feature")
-                per_scale.append(Column(f"{what}[{own.name}]", match, compared, own.name))
+        for own, what in self.compared(match):
+            about = {"mean": "usual", "lately": "lately"}.get(what, "feature")
+            per_scale.append(Column(f"{what}[{own.name}]", match, about, own.name))
         columns = [
             column._replace(name=f"{match}:{column.name}@{name}", scale=k)
             for k, name in enumerate(self.scale_names)
             for column in per_scale
         ]
         columns += [Column(f"{match}:{gap}", match, "gaps") for gap in ("before", "after")[: self.n_gaps]]
-        if self.compares(match):
+        if match in SAME_ENDS:
             columns += [Column(f"{match}:unusual[{name}]", match, "feature", name) for name in self.numbers]
         if match in SAME_ENDS and self.classes is not None and self.rarest is not None:
             of = f"[{self.classes[self.rarest]}]" if self.n_targets > 1 else ""

@@ -454,12 +454,14 @@ def _writer_of(plan: ColumnPlan, unit: str | None) -> tuple[Any, ...]:
     n_two_ends = plan.n_targets * (2 * len(plan.two_end_means) + 8) + 2 if plan.has_two_ends else 0
     if n_two_ends != own_at - both_at:  # kernels do not check bounds
         raise TypeError("The kernel writes other columns about both ends than the plan has.")
+    compared = [plan.comparisons(match) for match in plan.all_matches]
     return (
         _places(plan.all_matches),
         np.array([*starts, both_at], np.int64),
-        *plan.comparisons,
+        *(np.concatenate(parts) for parts in zip(*compared, strict=True)),
         np.array([plan.smoothing, plan.spread(unit)]),
         both_at,
         plan.n_edge_values,
         plan.two_end_means,
+        np.cumsum([0, *(len(kinds) for kinds, _ in compared)]),
     )
