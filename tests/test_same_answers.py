@@ -266,7 +266,7 @@ def test_a_table_of_several_files_and_blocks(folder):
     found = pl.read_parquet(folder / "all.parquet").filter(pl.col("label").is_null())["probability"]
     check_answer("classifier.json", "payments in two blocks, by file", found, atol=2e-6)
     edges = from_frame(frame, **options)
-    columns = PropagationFeatures(two_ends="none").fit(edges).transform(edges)[~edges.labelled]
+    columns = PropagationFeatures(two_ends="none", calendar="auto").fit(edges).transform(edges)[~edges.labelled]
     np.testing.assert_allclose(found, kept.model.values_of(as_in_files(columns))[:, 1], rtol=0, atol=1e-6)
 
 
@@ -282,7 +282,7 @@ def test_two_types_of_nodes_that_nobody_told_of(folder):
     model = model_of("payments", "forecast").set_params(two_ends=False).fit(edges)
     names = model.features_.get_feature_names_out().tolist()
     assert list(numbers.columns) == names
-    assert {name.partition("_")[0] for name in names} == {"src", "dst", "pair", "amount"}
+    assert {name.partition("_")[0] for name in names} == {"src", "dst", "pair", "amount", "hour", "day"}
     np.testing.assert_allclose(model.predict_proba(edges[~edges.labelled])[:, 1], found, rtol=0, atol=1e-6)
 
 

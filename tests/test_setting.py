@@ -53,6 +53,23 @@ class TestChoice:
         with pytest.raises(ParameterError, match="interpolate"):
             chosen(np.ones(N, bool), "interpolate", late=True)
 
+    @pytest.mark.parametrize(("days", "used"), [(13, False), (15, True)])
+    def test_the_calendar_is_used_from_two_weeks_of_dates_on(self, days, used):
+        time = np.datetime64("2025-01-01", "s") + (np.arange(N) * days * 86_400 // (N - 1)).astype("timedelta64[s]")
+        later = time[-1] + np.arange(1, N + 1).astype("timedelta64[D]")  # to score: they change nothing
+        label = [*(np.arange(N) % 2), *[None] * N]
+        dated = TemporalEdges([*range(N)] * 2, [*range(N)] * 2, np.append(time, later), label=label)
+        model = PropagationClassifier(setting="stream", random_state=0).fit(dated)
+        assert ("hour of day" in {column.name for column in model.features_.plan_.own}) == used
+        model.set_params(calendar=not used).fit(dated)
+        assert ("hour of day" in {column.name for column in model.features_.plan_.own}) != used
+
+    def test_no_calendar_of_numbers(self):
+        model = PropagationClassifier(random_state=0).fit(edges(np.arange(N) % 2))
+        assert not model.features_.plan_.own
+        with pytest.raises(ParameterError, match=r"'calendar' .* must be True, False or 'auto'\. Got 'always'"):
+            PropagationClassifier(calendar="always").fit(edges(np.arange(N) % 2))
+
     def test_says_why(self):
         model = PropagationClassifier(random_state=0).fit(edges(np.where(np.arange(N) < 700, np.arange(N) % 2, np.nan)))
         assert model.setting_ == "forecast"

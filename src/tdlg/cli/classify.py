@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -45,7 +46,7 @@ def classify(
     method: Literal["propagation", "linegraph"] = "propagation",
     setting: Literal["auto", "interpolate", "forecast", "stream"] = "auto",
     scales: str | None = None,
-    calendar: bool = False,
+    calendar: bool | None = None,
     two_ends: bool | None = None,
     evaluate: Evaluate | None = None,
     report: Path | None = None,
@@ -76,7 +77,7 @@ def classify(
         Time scales over which the past fades: durations such as 30d,7d,1d, or numbers in standard deviations of the
         times. By default four to six are chosen from the data; `tdlg info` shows them.
     calendar
-        Also use the time of day and the day of the week, in UTC; the times must be dates. Not used by default.
+        Also use the time of day and the day of the week, in UTC. By default if the times are dates that span two weeks.
     two_ends
         Also use what similar sources did with similar destinations, which needs all rows in memory. By default for up
         to 10 million rows that need at most half of the free memory; never with --memory or --engine.
@@ -89,7 +90,8 @@ def classify(
     save : MODEL
         File to save the model to, for score, nodes and explain.
     """
-    of_propagation = {"setting": setting != "auto", "scales": scales, "calendar": calendar}
+    of_propagation = {"setting": setting != "auto", "scales": scales}
+    of_propagation |= {"no-calendar" if calendar is False else "calendar": calendar is not None}
     of_propagation |= {"two-ends" if two_ends else "no-two-ends": two_ends is not None}
     of_propagation |= {"features": columns.features, "categories": columns.categories}
     if not (evaluate in ("forecast", "stream") or report is not None):
@@ -185,6 +187,7 @@ def _classify_on_disk(
     if filled.n_learnt < filled.n_learnt_from:
         note(f"fitted to a sample of {count(filled.n_learnt, 'row')}; probabilities are corrected for it")
     _note_setting(filled.setting, filled.setting_reason, filled.scales)
+    _note_calendar(model, filled.columns)
     note(probability_in_words(filled.classes, filled.positive, table.rule.named(filled.positive)))
     note(f"wrote {count(filled.n_rows, 'row')} to {where.output}")
 
@@ -209,6 +212,7 @@ def _fit(model: Any, table: Table, labels: NeededLabels, **delay: Any) -> None:
     if hasattr(model, "setting_"):
         in_words = model.features_.plan_.scales_in_words(model.features_.edges_.time_unit)
         _note_setting(model.setting_, model.setting_reason_, in_words)
+        _note_calendar(model, model.features_.plan_.names())
 
 
 def _note_setting(setting: str, why: str | None, scales: str) -> None:
@@ -217,6 +221,12 @@ def _note_setting(setting: str, why: str | None, scales: str) -> None:
     note(f"setting: {setting}{because}")
     if scales:
         note(f"time scales: {scales}")
+
+
+def _note_calendar(model: Any, columns: Sequence[str]) -> None:
+    """Report that the calendar is used where nobody asked for it."""
+    if model.calendar == "auto" and "hour_of_day" in columns:
+        note("also used: hour of day, day of week (change with --no-calendar)")
 
 
 def _ids(table: Table) -> pl.Series | None:

@@ -20,6 +20,7 @@ from tdlg.linegraph.events import own_columns
 from tdlg.memory import fitting_threads
 from tdlg.models.training import fit_trees
 from tdlg.propagate.features import Network, PropagationFeatures, gather_evidence, table_columns
+from tdlg.propagate.plan import CALENDAR, calendar_values
 from tdlg.sampling.index import EdgeIndex
 
 Columns = NDArray[np.float64]
@@ -123,7 +124,8 @@ class Windows(BaseEstimator):
 
     For each end of an edge and each window, there are the number of its earlier edges, the mean of each of their features
     that is a number, and the share of each class among the labels that became known in the window; then come the features
-    of the edge itself. The trees and their bins are those of `PropagationClassifier`.
+    of the edge itself and, where times are datetimes, the time of day and the day of the week. The trees and their bins are
+    those of `PropagationClassifier`.
 
     Parameters
     ----------
@@ -203,11 +205,16 @@ def _one_hot(edges: TemporalEdges, classes: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _features(edges: TemporalEdges) -> Columns:
-    return np.empty((len(edges), 0)) if edges.features is None else np.asarray(edges.features, np.float64)
+    """The features of edges and, where times are datetimes, the time of day and the day of the week."""
+    own = np.empty((len(edges), 0)) if edges.features is None else np.asarray(edges.features, np.float64)
+    unit = edges.time_unit
+    return own if unit is None else np.column_stack([own, *(calendar_values(edges.ticks, unit, c) for c in CALENDAR)])
 
 
 def _numbers(edges: TemporalEdges) -> NDArray[np.bool_]:
-    return np.array([name not in edges.feature_categories for name in edges.feature_names], bool)
+    """Which of these columns are numbers that are averaged."""
+    named = [name not in edges.feature_categories for name in edges.feature_names]
+    return np.array([*named, *([False] * len(CALENDAR) if edges.time_unit is not None else [])], bool)
 
 
 def window_columns(edges: TemporalEdges, is_positive: NDArray[np.bool_], widths: tuple[float, ...]) -> Columns:

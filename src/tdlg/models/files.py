@@ -185,7 +185,7 @@ def set_up(table: ScannedEdges, summary: Summary, classes_of: dict[Any, Any], mo
     past = np.arange(len(edges)) if model.setting_ == "interpolate" else np.flatnonzero(codes >= 0)
     spread = next((time_spread(times) for times in (ticks[past], ticks) if np.ptp(times) > 0), 0.0)
     own = [fit_own(summary.kept(table, name), rows=past)[0] for name in table.features]  # each takes memory
-    own += fit_own(edges, model.calendar)
+    own += fit_own(edges, model.calendar, rows=past)
     n_each = np.where(edges.labelled, *(1.0 / share for share in summary.shares))  # rows that a kept one stands for
     to_score = summary.rows[codes < 0], np.cumsum(n_each[codes < 0])
     of_file = table, summary.clock, summary.late

@@ -92,7 +92,7 @@ class PropagationModel(EdgesEstimator, Explainable, BaseEstimator):
         scales: Scales = "auto",
         smoothing: float = 1.0,
         two_ends: bool | Literal["auto"] = "auto",
-        calendar: bool = False,
+        calendar: bool | Literal["auto"] = "auto",
         n_threads: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -518,8 +518,11 @@ class PropagationClassifier(EdgesClassifier, PropagationModel):
         of the edges to score count for later edges. "auto", the default: "stream" if the edges have a `label_time`, or if
         `label_time` or `label_delay` is passed; "forecast" if all edges are labelled, or if most unlabelled edges are later
         than nearly all labelled ones; else "interpolate".
-    matches, scales, smoothing, calendar
+    matches, scales, smoothing
         Parameters of the columns, see `PropagationFeatures`.
+    calendar
+        Whether the time of day and the day of the week, in UTC, are features. By default "auto": if the times are datetimes,
+        and those of the labelled edges (with setting="interpolate", of all edges) span two weeks or more.
     two_ends
         Whether similarity features are used: what similar sources did with similar destinations; for forecasts, some of
         them. By default "auto": for up to 20 million edges. They look up edges all over the network, which is slow beyond

@@ -91,7 +91,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         Which columns about both ends to make: "all" (default), "partners" (those that suit forecasts) or "none".
     calendar
         Whether the time of day, in hours, and the day of the week, 0 for Monday, are columns too. The times must be
-        datetimes, and are in UTC. False by default.
+        datetimes, and are in UTC. "auto": if they are datetimes, and the fitted ones span two weeks. False by default.
     n_threads
         Number of threads. By default all cores are used.
 
@@ -131,7 +131,7 @@ class PropagationFeatures(EdgesEstimator, TransformerMixin, BaseEstimator):
         target: Literal["auto", "classes", "number"] = "auto",
         smoothing: float = 1.0,
         two_ends: TwoEnds = "all",
-        calendar: bool = False,
+        calendar: bool | Literal["auto"] = False,
         n_threads: int | None = None,
     ) -> None:
         self.matches = matches
@@ -281,6 +281,8 @@ def check_features(features: PropagationFeatures) -> None:
         wanted = "'auto' or a list of at least one number or duration"
         raise refusal(name, "scales", wanted, features.scales, "Pass scales=['30d', '7d'].")
     check_choice(name, "two_ends", features.two_ends, get_args(TwoEnds))
+    if features.calendar not in (True, False, "auto"):
+        raise refusal(name, "calendar", "True, False or 'auto'", features.calendar)
     check_choice(name, "target", features.target, ("auto", "classes", "number"))
     check_number(name, "smoothing", features.smoothing)
 

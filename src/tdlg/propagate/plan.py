@@ -467,6 +467,7 @@ LEAST_AMOUNT = 1e-3  # smaller amounts are taken as this share of the median in 
 WEIGHT = "weight"
 QUARTILES = (0.25, 0.5, 0.75)
 CALENDAR = ("hour of day", "day of week")
+CALENDAR_DAYS = 14  # by default the calendar is used where times span this long, so that each weekday was there twice
 
 
 class OwnColumn(NamedTuple):
@@ -502,11 +503,14 @@ class OwnColumn(NamedTuple):
         return (scaled(values, self) if self.beside else values)[:, np.newaxis]
 
 
-def fit_own(edges: TemporalEdges, calendar: bool = False, rows: Any = slice(None)) -> list[OwnColumn]:
+def fit_own(edges: TemporalEdges, calendar: bool | str = False, rows: Any = slice(None)) -> list[OwnColumn]:
     """Determine centres, spreads and categories from the features and weights of edges, by default of all `rows`.
 
-    calendar : whether the time of day and the day of the week are features too, which are not compared with those around.
+    calendar : whether the time of day and the day of the week are features too, which are not compared with those around;
+    "auto": where times span two weeks.
     """
+    if calendar == "auto":
+        calendar = _spans_weeks(edges.ticks[rows], edges.time_unit)
     if calendar and edges.time_unit is None:
         raise ParameterError(
             "The 'calendar' parameter needs times that are datetimes, and these are numbers.",
@@ -515,6 +519,11 @@ def fit_own(edges: TemporalEdges, calendar: bool = False, rows: Any = slice(None
         )
     columns = [_fit_column(edges, name, rows) for name in _own_names(edges)]
     return columns + [OwnColumn(name, ()) for name in (CALENDAR if calendar else ())]
+
+
+def _spans_weeks(ticks: NDArray[Any], unit: str | None) -> bool:
+    """Whether times are datetimes, and each day of the week was there twice."""
+    return unit is not None and len(ticks) > 0 and np.ptp(ticks) >= CALENDAR_DAYS * 86_400 * ticks_per_second(unit)
 
 
 def own_values(edges: TemporalEdges, columns: Sequence[OwnColumn]) -> Floats:
