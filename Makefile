@@ -4,6 +4,7 @@
 #   PYTHONS=...       the versions for make test-pythons, each of which gets its own .venv-<version>
 
 VENV := .venv
+TESTS := tests
 PYTHONS := 3.11 3.12 3.13 3.14 3.15
 PY := $(VENV)/bin/python
 VERSIONS := $(if $(LOWEST),$(VENV)/lowest.txt,constraints.txt)
@@ -34,7 +35,7 @@ SPREAD := import os, shutil; shm = "/dev/shm"; print(min(4, 1 + (os.cpu_count() 
 
 test: $(VENV)/.dev  ## run the tests of the package; those of test-heavy skip with a reason
 	@set -- $$($(PY) -c '$(SPREAD)'); \
-	TDLG_LIGHT=1 TMPDIR="$${2:-$${TMPDIR:-/tmp}}" $(PY) -m pytest tests --ignore tests/paper -n $$1 --dist worksteal \
+	TDLG_LIGHT=1 TMPDIR="$${2:-$${TMPDIR:-/tmp}}" $(PY) -m pytest $(TESTS) --ignore tests/paper -n $$1 --dist worksteal \
 	  -o tmp_path_retention_policy=failed $(PYTEST_ARGS)
 
 test-paper: $(VENV)/.dev  ## run the tests of paper/

@@ -7,7 +7,10 @@ one is used, and probabilities move by tenths. So most models here learn from co
 are. Only the tests of `TestToTheBit` have the usual trees: if they alone fail, columns moved by rounding alone.
 """
 
+import re
 from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -37,7 +40,12 @@ from tdlg import (
 )
 from tdlg_paper.blocks import make_tsbm
 
-pytestmark = [pytest.mark.usefixtures("few_trees"), pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning")]
+PINNED = re.search(r"scikit-learn==(\d+\.\d+)", (Path(__file__).parents[1] / "constraints.txt").read_text())[1]
+pytestmark = [
+    pytest.mark.usefixtures("few_trees"),
+    pytest.mark.filterwarnings("ignore::tdlg.exceptions.TdlgWarning"),
+    pytest.mark.skipif(not version("scikit-learn").startswith(PINNED), reason=f"pinned with scikit-learn {PINNED}"),
+]
 
 FEW_EDGES = 100  # of a bucket, where there are to be many
 

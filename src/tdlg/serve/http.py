@@ -254,7 +254,7 @@ def read_arrow(body: bytes, limits: Limits) -> list[dict[str, Any]]:
     flat = _flat_columns(frame, limits)
     try:
         return flat.to_dicts()
-    except (ValueError, OverflowError) as error:  # a time that Python has no value for
+    except (ValueError, OverflowError, pl.exceptions.PanicException) as error:  # a time that Python has no value for
         raise RefusedError(422, f"A value of the Arrow stream cannot be read: {error}.") from None
 
 
