@@ -147,7 +147,7 @@ class TestFiles:
             ),
         ],
     )
-    def test_pinned_answers(self, cluster, name, setting, tmp_path):
+    def test_pinned_answers(self, cluster, engine, name, setting, tmp_path):  # `engine` waits for both workers
         found, tasks, _ = by_file(tmp_path, name, setting, engine=cluster.address)
         here, few, _ = by_file(tmp_path, name, setting)
         assert tasks.n_tasks >= 8 * few.n_tasks
