@@ -313,6 +313,8 @@ class LiveState:
         new: set[tuple[int, Any]] = set()
         flags = [FLAGS["new categories"] * is_new for is_new in unseen.tolist()]
         for k, (src, dst) in enumerate(ends):
+            if src in sources and dst in destinations:  # as nearly always
+                continue
             fresh = {(0, src)} if src not in sources else set()
             fresh |= {(sources is not destinations, dst)} if dst not in destinations else set()
             if fresh - new:
