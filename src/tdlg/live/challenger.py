@@ -32,7 +32,9 @@ MOST_COMPARED = 20_000  # events that are kept to compare: the latest alerts of 
 LEAST_OF_CLASS = 10  # least number of labelled events of each class
 INTERVAL = (0.025, 0.975)  # quantiles: a challenger is looked at every day, so that less would be chance too often
 RETRY = 7  # a fit that failed is tried again after this part of the time between two fits
-CHILD = "import os, sys; os.nice(10); from tdlg.live.refit import refit; refit(sys.argv[1], shadow=True)"
+CHILD = (
+    "import os, sys; getattr(os, 'nice', int)(10); from tdlg.live.refit import refit; refit(sys.argv[1], shadow=True)"
+)
 
 
 class Seen(NamedTuple):

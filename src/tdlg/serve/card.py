@@ -15,7 +15,7 @@ __all__ = ["Cards", "NoCardError"]
 
 COMMAND = """
 import json, os, sys
-os.nice(10)
+getattr(os, 'nice', int)(10)
 from tdlg.persist.model import load_model
 model = load_model(sys.argv[1])
 card = model.card(label_name=getattr(model, "label_name_", None), alerts_per_day=float(sys.argv[2]))

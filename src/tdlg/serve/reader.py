@@ -73,13 +73,14 @@ class Reader:
     async def _start(self) -> None:
         if self._is_closed:
             raise ReaderError("The service is being stopped.")
+        apart: Any = {"process_group": 0} if os.name == "posix" else {}  # it ends with its input, and not with Ctrl-C
         try:
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-c", COMMAND),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 env=os.environ | ONE_THREAD | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                process_group=0,  # it ends with its input, and not with Ctrl-C
+                **apart,
             )
         except OSError as error:
             raise ReaderError(f"The process that finds reasons cannot be started: {error.strerror}.") from error
