@@ -1241,12 +1241,12 @@ def test_a_closed_pipe_is_quiet(numbers):
 SLOW = """
 import sys, time
 from tdlg.cli import main
-from tdlg.io import write
+from tdlg.io import files
 def half(frame, file, separator):
     file.write(b"half"); file.flush()
     print("writing", file=sys.stderr, flush=True)
     time.sleep(60)
-write.write_text = half
+files.write_text = half
 main()
 """
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "terminal_bar"]
 
 
 @contextmanager
@@ -40,6 +40,13 @@ def progress_bar(*, is_known: bool = True) -> Iterator[Callable[..., None]]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda done, total, text="": None
         return
+    with terminal_bar(is_known=is_known) as show:
+        yield show
+
+
+@contextmanager
+def terminal_bar(*, is_known: bool = True) -> Iterator[Callable[..., None]]:
+    """The bar of a terminal, whatever stderr is."""
     from rich import progress as bars
     from rich.console import Console
 

@@ -145,9 +145,9 @@ def progress(*, is_known: bool = True) -> Iterator[Callable[[int, int, str], Non
     if quiet or not is_terminal(sys.stderr):
         yield lambda done, total, text: check_interrupt()
         return
-    from tdlg.progress import progress_bar
+    from tdlg.progress import terminal_bar
 
-    with progress_bar(is_known=is_known) as bar:
+    with terminal_bar(is_known=is_known) as bar:
 
         def show(done: int, total: int, text: str) -> None:
             check_interrupt()
