@@ -36,6 +36,7 @@ NEUTRAL = [  # sentences that state facts without comparing them
     r"so far no labelled interaction .* (?:was|had) .*",
     SINCE,
     r"\S+ is missing.*",
+    r"it happened (?:at \d\d:\d\d UTC|on a \w+day)",
     r"\S+ is \S+(?: \(the median is \S+\))?",
 ]
 LABELS = r"(none|\d+) of the (?:last |nearest )?(\d+) labelled interactions (.*)"

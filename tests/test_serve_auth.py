@@ -419,6 +419,7 @@ ROLES = """
     POST    /drop        401   403      422   422      403
     GET     /rules       401   200      200   200      200
     GET     /challenger  401   200      200   200      200
+    GET     /drift       401   200      200   200      200
     GET     /card        401   404      404   404      404
     GET     /card_page   401   404      404   404      404
     GET     /alerts      401   200      200   200      200

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import f as f_distribution
 
 from tdlg.live.event import decode, encode
-from tdlg.propagate.plan import OwnColumn, own_values
+from tdlg.propagate.plan import CALENDAR, OwnColumn, own_values
 from tdlg.propagate.state import SavedArrays
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ def quantities_of(
     for column in own:
         mine = values[:, place : place + column.width]
         place += column.width
+        if column.name in CALENDAR:  # the time of an event is none of its features
+            continue
         if column.categories:
             names = [*map(str, column.categories), "others"]
             if column.name in edges.feature_names and edges.features is not None:
