@@ -346,6 +346,7 @@ def test_a_worse_challenger_is_never_promoted(tmp_path, monkeypatch, seed):
     live.close()
 
 
+@pytest.mark.needs("time")
 def test_the_service_fits_challengers_by_itself(tmp_path):
     """A child process fits; here the simulated days wait for it."""
     live, play_days = fitted_then_live(tmp_path / "live", 0)

@@ -90,7 +90,7 @@ def test_what_is_written_is_read_again(tmp_path, monkeypatch):
 
 
 def test_large_files_are_removed_beside_all_else(tmp_path, monkeypatch):
-    monkeypatch.setattr(store, "REMOVED_AT_ONCE", 100)
+    monkeypatch.setattr(store, "REMOVED_AT_ONCE", 10_000)
     with LiveModel.open(tmp_path / "live", classifier(), snapshot_every=10) as live:
         for row in range(500, 560, 10):
             live.submit(events(range(row, row + 10)))
