@@ -316,8 +316,8 @@ def test_a_process_above_its_limit_is_killed(tmp_path):
     ("n", "n_terminals", "more"),
     [
         (2_000_000, 20_000, ["--bipartite"]),
-        (700_000, 1, ["--bipartite", "--features", "none"]),
-        (750_000, 1, ["--features", "none"]),
+        (650_000, 1, ["--bipartite", "--features", "none"]),
+        (680_000, 1, ["--features", "none"]),
     ],
 )
 def test_the_limit_of_memory_holds(tmp_path, n, n_terminals, more):

@@ -28,8 +28,8 @@ def progress_bar(*, is_known: bool = True) -> Iterator[Callable[..., None]]:
 
     Examples
     --------
-    >>> from tdlg import PropagationClassifier, make_payments
-    >>> from tdlg.judge import backtest
+    >>> from tdlg import make_payments
+    >>> from tdlg.judge.backtest import backtest
     >>> from tdlg.progress import progress_bar
     >>> with progress_bar() as show:
     ...     found = backtest(make_payments(1500, random_state=0).edges, "60d", callback=show)
