@@ -159,7 +159,7 @@ def test_the_expected_precision_follows_what_was_confirmed(live):
 
 
 def test_the_command_reads_beside_the_process_that_holds_the_state(live):
-    result = CliRunner().invoke(app, ["drift", str(live.folder)])
+    result = CliRunner().invoke(app, ["drift", "--state", str(live.folder)])
     assert result.exit_code == 0, result.output
     assert "amount" in result.output
     assert "label delay" in result.output

@@ -181,8 +181,8 @@ def audit(*, state: Path) -> None:
         typer.echo(json.dumps(entry, ensure_ascii=False))
 
 
-@command(commands, "tdlg drift live")
-def drift(state: Path) -> None:
+@command(commands, "tdlg drift --state live")
+def drift(*, state: Path) -> None:
     """Show how far the last week is from what the model was fitted on. It works beside a service, and reads its log.
 
     Each line is a quantity with its population stability index, the threshold that chance alone reaches in one week of a

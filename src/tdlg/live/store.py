@@ -553,6 +553,8 @@ def request_role(folder: Path) -> str:
 
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a state directory, if this version can read it."""
+    if not folder.is_dir():
+        raise StateError(f"There is no state directory at {str(folder)!r}. 'tdlg stream' or 'tdlg serve' makes one.")
     manifest = _read_json(folder / MANIFEST)
     made, version = manifest.get("format"), manifest.get("tdlg")
     if made != DIRECTORY_FORMAT:
