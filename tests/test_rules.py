@@ -15,10 +15,12 @@ from tdlg.exceptions import ParameterError
 from tdlg.judge.backtest import backtest
 from tdlg.judge.trials import Periods
 from tdlg.live import rules as rules_module
+from tdlg.live.lines import answer_line
 from tdlg.live.model import LiveModel
 from tdlg.live.refit import refit
 from tdlg.live.review import leave_action
 from tdlg.live.rules import RuleState, backtest_rules, parse_rules
+from tdlg.live.state import Answer
 from tdlg.tables.ids import id_key
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -387,3 +389,9 @@ def test_the_command_backtests_rules(tmp_path):
     result = CliRunner().invoke(app, arguments)
     assert "rules.toml, line 12: 'sum(amuont, dst, 1d) > 150': the events have no field 'amuont'" in result.stderr
     assert "cannot be used with --curve" in CliRunner().invoke(app, [*arguments, "--curve"]).stderr
+
+
+def test_a_line_of_tdlg_stream_names_the_rules():
+    assert '"alert":true' in answer_line(Answer("a", 0.1, alert=True, rules=("large",)))
+    assert answer_line(Answer("a", 0.1, alert=True, rules=("large",))).endswith('"rules":["large"]}')
+    assert "rules" not in answer_line(Answer("a", 0.1))

@@ -136,6 +136,7 @@ def answer_line(answer: Answer) -> str:
         "late": answer.late,
         "repeated": answer.repeated,
         **({"differs": True} if answer.differs else {}),
+        **({"rules": [*answer.rules]} if answer.rules else {}),
     }
     return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
