@@ -1,6 +1,7 @@
 """Live scoring: as_they_come, logged, over_http, while_a_snapshot_is_written, restart."""
 
 import asyncio
+import gc
 import json
 import os
 import subprocess
@@ -252,6 +253,7 @@ def over_http(claim):
         command = [sys.executable, "-m", "tdlg", "serve", f"{folder}/model.tdlg", "--state", f"{folder}/state"]
         with serving([*command, "--port", "0"]) as (host, address):
             requests = [as_request(payments.edges, k, host) for k in range(n, n_all)]
+            gc.freeze()  # a collection of garbage here, of a quarter of a second, would count as waiting
             asyncio.run(load(address, requests[:WARM_UP], RATE / 2))
             alone, beside = requests[WARM_UP : WARM_UP + RATE * SECONDS], requests[WARM_UP + RATE * SECONDS :]
             of_alone = asyncio.run(load(address, alone, RATE))
